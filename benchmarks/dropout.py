@@ -22,7 +22,7 @@ import tepui
 from tepui.data import Arrays
 from tepui.methods import SAM, DeepEnsemble
 from tepui.models import ViTTiny
-from tepui.models.attention import SelfAttention
+from tepui.models.vit import SelfAttention
 
 RATE, CLASSES, MEMBERS = 0.1, 10, 3
 TOKENS, VOCABULARY = 64, 1000

@@ -12,6 +12,7 @@ ARMS = {"plain": ("plain", 3), **ARMS, "epochs": ("epochs", 3)}
 ARMS["SharpBalance"] = "sharpbalance", 3
 RULE = [("epochs", "SharpBalance"), ("five members", "SharpBalance")]
 PAIRS = [*RULE, ("SharpBalance", "plain"), ("epochs", "plain")]
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(100)
 SHOWN = ("A", "C", "NLL", "ECE", "sure and wrong", "error at 80 %")
 
 
@@ -20,9 +21,8 @@ def p_value(t, freedom):
 
     With t = √ν cot φ it is the integral of sin^(ν−1) up to φ, over that up to π/2.
     """
-    nodes, weights = np.polynomial.legendre.leggauss(100)
     ends = np.array([np.arctan2(np.sqrt(freedom), abs(t)), np.pi / 2]) / 2
-    part, whole = ends * (weights @ np.sin(np.outer(nodes + 1, ends)) ** (freedom - 1))
+    part, whole = ends * (WEIGHTS @ np.sin(np.outer(NODES + 1, ends)) ** (freedom - 1))
     return part / whole
 
 

@@ -29,17 +29,6 @@ def commands(page):
     return [re.sub(r"\s+# .*", "", line) for line in lines]
 
 
-def table_rows(text):
-    """Return the rows of a text's tables but for their heads, without the last bar."""
-    lines = text.splitlines()
-    heads = {n - 1 for n, line in enumerate(lines) if line.startswith("|--")}
-    return [
-        line.removesuffix(" |")
-        for n, line in enumerate(lines)
-        if line.startswith("| ") and n not in heads
-    ]
-
-
 def check_shown(printed, shown):
     """Check that the words are the same and the numbers close.
 

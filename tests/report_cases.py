@@ -7,12 +7,13 @@ from pathlib import Path
 
 from study_cases import score
 from tepui.report.comparison import Comparison, MethodResult, Trained
-from tepui.report.loading import Entry, Group, LoadedReports, ReportSource
+from tepui.report.loading import LoadedReports, ReportSource
 from tepui.report.page import page_text
 from tepui.studies.results import averaged
-from tepui.training.history import Outcome
 
 NAMES = {"item": "made up", "architecture": "Net", "unit": "none"}
+TRAINING = {"members": 3, "model": "Net", "epochs": 4, "samples": 50}
+ENVIRONMENT = {"command": "tepui compare --out runs/x", "torch": "2"}
 
 
 def evaluation(accuracy=0.9, cells=None, **changes):
@@ -48,14 +49,13 @@ def evaluation(accuracy=0.9, cells=None, **changes):
 def method(label, *evaluations, **fields):
     """Return a method with an ensemble for each evaluation, and seeds from 1 on."""
     ensembles = (
-        Trained(f"nowhere/{n}", (1 + n, 2, 3), 8.0, own, {}, None)
-        for n, own in enumerate(evaluations)
+        Trained(f"nowhere/{n}", (1 + n, 2, 3), own) for n, own in enumerate(evaluations)
     )
     changed = (replace(trained, **fields) for trained in ensembles)
-    return MethodResult(label, {"class": label}, tuple(changed))
+    return MethodResult(label, tuple(changed), TRAINING, (Path("run"),))
 
 
-def comparison(labels=("Plain", "Flat"), ensembles=2, shift=True, title="made up"):
+def comparison(labels=("Plain", "Flat"), ensembles=2, shift=True, **training):
     """Return methods of which each is two points better than the one before."""
     cells = None if shift else {}
     methods = tuple(
@@ -69,9 +69,8 @@ def comparison(labels=("Plain", "Flat"), ensembles=2, shift=True, title="made up
         )
         for index, label in enumerate(labels)
     )
-    settings = {"members": 3, "model": "Net", "epochs": 4, "train": {"samples": 50}}
-    environment = {"command": "tepui compare --out runs/x", "torch": "2"}
-    return Comparison(title, settings, environment, methods)
+    told = {**TRAINING, **training}
+    return Comparison(tuple(replace(own, training=told) for own in methods))
 
 
 def with_records(made, interval=(0.01, 0.03), note="", kinds=("clean", "shifted")):
@@ -91,15 +90,10 @@ def with_records(made, interval=(0.01, 0.03), note="", kinds=("clean", "shifted"
     return replace(made, records=tuple(records))
 
 
-def shown(made):
+def shown(made, title="made up"):
     """Return a comparison as what was gathered from its folder."""
-    entries = tuple(
-        Entry(own, (Path("run"),), made.settings, (Outcome(),) * len(own.ensembles))
-        for own in made.methods
-    )
-    source = ReportSource(Path("run"), made.title, made.settings, made.environment)
-    group = Group(None, entries, made.records)
-    return LoadedReports(made.title, group, (), (source,))
+    source = ReportSource(Path("run"), title, {"model": title}, ENVIRONMENT)
+    return LoadedReports(title, made, (), (source,))
 
 
 def text(found):

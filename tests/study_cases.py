@@ -1,12 +1,14 @@
 """Trials that train in a blink, for tests of the machinery around them."""
 
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from tepui.data import Digits
 from tepui.methods import SAM
 from tepui.models import MLP
-from tepui.report.comparison import comparison_of, scores_on
+from tepui.report.comparison import Comparison, scores_on
+from tepui.report.loading import methods_of
 from tepui.sharpness import worst_case
 from tepui.studies import Results, compare, estimate
 from tepui.studies.results import read_results, write_results
@@ -25,9 +27,18 @@ EXAM = EvaluationSpec(
 MEASURE = SharpnessSpec(partial(worst_case, num_samples=10, batch_size=5, num_steps=2))
 
 
+@dataclass(frozen=True)
+class Compared(Comparison):
+    """A comparison with the settings that its records share."""
+
+    settings: dict = field(default_factory=dict)
+
+
 def read_comparison(folder):
     """Read what the page reads of a comparison."""
-    return comparison_of(read_results(folder), Path(folder))
+    found = read_results(folder)
+    methods = tuple(methods_of(Path(folder), found))
+    return Compared(methods, found.records, found.settings)
 
 
 def score(method, data, name):

@@ -28,7 +28,7 @@ MINUTES = "takes minutes; a slow test runs it as printed"
 HOURS = "takes hours as printed"
 GPU = "takes a GPU for hours, and data that are not here"
 RERUN = "reads what such a line wrote"
-PLAN = "takes hours; its recipe runs in tests/papers/test_all.py"
+PLAN = "takes hours; its recipe runs in tests/papers/test_recipes.py"
 
 
 class Shorter(NamedTuple):

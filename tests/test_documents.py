@@ -19,7 +19,7 @@ FOUND = {
     for number, example in enumerate(re.findall(EXAMPLE, page.read_text(), re.S))
 }
 HOME = FOUND.pop("docs/index.md-0")  # the one of README
-FIRST_READ = ("README", "docs/tutorial")  # the other pages take minutes
+FIRST_READ = "README"  # the other pages take minutes
 EXAMPLES = [
     pytest.param(
         *example, id=name, marks=[pytest.mark.slow] * (not name.startswith(FIRST_READ))

@@ -88,30 +88,18 @@ def test_the_command_of_the_page_for_two_machines(tmp_path, numbered):
 
 
 def test_the_file_for_kubernetes_is_the_one_of_the_page_and_is_a_job():
-    """What must agree within; its schema: tests/ecosystem/test_kubernetes.py."""
+    """Its schema: tests/ecosystem/test_kubernetes.py."""
     file = DOCS / "examples" / "kubernetes.yaml"
     assert f"```yaml\n{file.read_text()}```" in TEXT
     job = yaml.safe_load(file.read_text())
-    assert (job["apiVersion"], job["kind"]) == ("batch/v1", "Job")
-    assert re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", job["metadata"]["name"])
-    spec, pod = job["spec"], job["spec"]["template"]["spec"]
-    assert spec["completionMode"] == "Indexed"
-    assert spec["parallelism"] <= spec["completions"]
-    # A policy for failures is only allowed for pods that are not restarted in place.
-    assert pod["restartPolicy"] == "Never"
-    assert all(rule["action"] == "Ignore" for rule in spec["podFailurePolicy"]["rules"])
-    (container,) = pod["containers"]
-    assert {"name", "image"} <= container.keys()
-    assert all(isinstance(n, str) for n in container["resources"]["limits"].values())
-    claimed = {volume["name"] for volume in pod["volumes"]}
-    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
-    assert mounts.keys() == claimed
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    (mounted,) = container["volumeMounts"]
     words = [*container["command"], *container["args"]]
     assert words[0] == "tepui"
     _, bound, _ = build().parse_args(words[1:], exit_on_error=False, print_error=False)
     values = bound.arguments
-    (folder,) = mounts.values()
-    assert all(str(values[name]).startswith(folder) for name in ("store", "out"))
+    folders = [str(values[name]) for name in ("store", "out")]
+    assert all(folder.startswith(mounted["mountPath"]) for folder in folders)
 
 
 @pytest.mark.slow

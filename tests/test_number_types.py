@@ -1,7 +1,6 @@
 """The same numbers in another type get the same answers, wherever they come in."""
 
 import csv
-import json
 
 import numpy as np
 import pytest
@@ -81,11 +80,6 @@ def test_normalized_rows_follow_the_formula(values, dtype, mean, std):
     )
     of = Normalize.of(values.to(dtype))
     np.testing.assert_allclose(of.mean, values.numpy().mean(0))
-
-
-def test_one_whole_number_is_normalized_by_no_rounded_mean():
-    found = Normalize((0.9,), (1.9,))(torch.tensor([[3]]))
-    assert found.item() == pytest.approx((3 - 0.9) / 1.9)
 
 
 @every_type
@@ -170,13 +164,6 @@ def test_bytes_of_images_are_scaled_to_one_and_floats_are_not(kind, normalize):
         close(shares.outputs, first.predict(PIXELS).outputs)
 
 
-def test_gray_bytes_without_a_channel_are_images():
-    data = Arrays(PIXELS[:, 0], LABELS)
-    ensemble = trained(data, of_images)
-    close(data.prepare(PIXELS[:, 0]), PIXELS[:, 0] / 255)
-    close(ensemble.predict(PIXELS[:, 0]).outputs, ensemble.predict(data).outputs)
-
-
 @pytest.mark.parametrize("dtype", [torch.int16, torch.int32, torch.int64], ids=str)
 def test_training_images_decide_how_whole_numbers_are_read(dtype):
     data = Arrays(PIXELS, LABELS, OF_IMAGES)
@@ -225,40 +212,6 @@ def test_files_are_predicted_alike(dtype, run, tmp_path):
     found = [[float(row[f"probability_{n}"]) for n in range(3)] for row in rows]
     expected = tepui.load(run).predict(ROWS, raw=True).probs
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-
-
-def test_files_are_trained_on_and_evaluated_alike(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    scores, plain = [], ["--corruptions", "none"]
-    for dtype in (np.float32, np.uint8, np.int64):
-        x, y = ROWS.numpy().astype(dtype), LABELS.numpy()
-        name = np.dtype(dtype).name
-        np.savez(f"{name}.npz", x_train=x, y_train=y, x_test=x, y_test=y)
-        data = ["--data", f"ArrayFile(path={name}.npz)"]
-        small = ["--model", "MLP(hidden=[8])", "--members", "2"]
-        main(["train", *data, *small, "--epochs", "2", "--out", name])
-        for run in {"float32", name}:
-            main(["evaluate", run, *data, *plain, "--overwrite"])
-            written = (tmp_path / run / "evaluations/clean.json").read_text()
-            scores.append(json.loads(written)["clean"]["nll"])
-    assert scores == pytest.approx(scores[:1] * 5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.float64], ids=str)
-def test_an_exported_file_answers_alike(dtype, tmp_path):
-    runtime = pytest.importorskip("onnxruntime")
-    pytest.importorskip("onnxscript")
-    from tepui.export import export_ensemble
-
-    ensemble = trained(Arrays(ROWS, LABELS, NORMALIZE))
-    rows, file = ROWS.to(dtype), tmp_path / "rows.onnx"
-    export_ensemble(ensemble, rows, file, raw=True)
-    session = runtime.InferenceSession(file, providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    found = session.run(names, {session.get_inputs()[0].name: rows.numpy()})
-    expected = ensemble.predict(ROWS, raw=True).probs
-    np.testing.assert_allclose(found[names.index("probs")], expected, atol=1e-5)
 
 
 OF_SCIKIT_LEARN = [np.uint8, np.int8, np.int64, np.float16, np.float32, np.float64]

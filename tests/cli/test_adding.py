@@ -2,7 +2,6 @@
 
 import shutil
 
-import numpy as np
 import pytest
 import torch
 
@@ -72,26 +71,6 @@ def test_what_is_there_is_measured_again_only_where_it_is_asked_for(run, capsys)
     assert "differs in rule; to keep it, evaluate a copy of its folder" in said
     main(["evaluate", str(run), *BLUR, "--overwrite"])
     assert list(evaluation(run)["ood"]) == ["far"]
-
-
-@pytest.mark.slow
-def test_other_data_do_not_cost_an_evaluation(run, tmp_path, capsys):
-    data = tepui.data.Digits(train=False)
-    arrays = {"x_test": data.inputs[:40].numpy(), "y_test": data.targets[:40].numpy()}
-    other = tmp_path / "other.npz"
-    np.savez(other, **arrays, x_train=arrays["x_test"], y_train=arrays["y_test"])
-    named = ["--corruptions", "none", "--data", f"ArrayFile(path={other})"]
-    main(["evaluate", str(run), "--corruptions", "none"])
-    with pytest.raises(SystemExit):
-        main(["evaluate", str(run), *named])
-    said = capsys.readouterr().err
-    assert "exists and differs in test data; to keep it, evaluate a copy" in said
-    copy = shutil.copytree(run, tmp_path / "copy")
-    main(["evaluate", str(copy), *named, "--overwrite"])
-    main(["evaluate", str(run), "--shifted", f"other=ArrayFile(path={other})"])
-    beside, whole = evaluation(run)["cells"][0], evaluation(copy)["clean"]
-    assert beside["accuracy"] == whole["accuracy"]
-    assert evaluation(run)["samples"] == len(data)
 
 
 @pytest.mark.slow

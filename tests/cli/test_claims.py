@@ -79,18 +79,6 @@ def test_a_folder_without_results_is_told_beside_what_needs_none(tmp_path, capsy
     assert "no results" not in shown
 
 
-def test_results_of_size_smoke_are_left_out(tmp_path, capsys):
-    folder = tmp_path / "smoke/sharpbalance/table6"
-    folder.mkdir(parents=True)
-    records = tuple(CASES["sharpbalance/eoa-sam-plus"](1))
-    found = Results("sharpbalance/table6", "others", "smoke", {}, {}, records)
-    write_results(folder, found)
-    main(["claims", "--from", str(tmp_path)])
-    shown, told = capsys.readouterr()
-    assert "those of size smoke do not count" in told
-    assert "sharpbalance/eoa-sam-plus" not in shown
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

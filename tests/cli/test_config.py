@@ -97,16 +97,6 @@ def test_own_code_in_the_settings_of_a_run_is_typed_again(monkeypatch):
     assert read_settings("compare", [kept, again]) == {"metrics": tepui.metrics.aurc}
 
 
-def test_a_comparison_goes_on_with_all_of_its_methods(tmp_path):
-    out = tmp_path / "run"
-    words = [*SMALL, "--epochs", "1", "--ensembles", "1", "--set", "corruptions=none"]
-    words += ["sharpness=0", "--out", str(out)]
-    main(["compare", *words, "--methods", "DeepEnsemble"])
-    main(["compare", "--resume", "--methods", "SAM", "--out", str(out), *QUIET])
-    document = json.loads((out / "results.json").read_text())
-    assert [*document["settings"]["runs"]] == ["DeepEnsemble", "SAM"]
-
-
 def test_secrets_are_not_kept(tmp_path, capsys):
     kept = {"command": "train", "options": {"data": f"Digits(token={MASK})"}}
     (tmp_path / "options.json").write_text(json.dumps(kept))

@@ -11,7 +11,6 @@ import tepui
 from refusals import refused
 from tepui.cli.console import console, table
 from tepui.cli.main import main
-from tepui.report.markup import figure
 
 NAME = "\x1b[2J\x07evil\x9b"
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -31,12 +30,6 @@ def test_errors_and_warnings_hold_none_either(tmp_path, monkeypatch, capsys):
     Path(f"{NAME}.npy").touch()
     for words in (["report", NAME], ["train", "--data", f"Table(path={NAME}.csv)"]):
         assert not CONTROL.search(refused(words, capsys))
-
-
-def test_pages_hold_none(tmp_path):
-    drawn = str(figure(NAME, "caption"))
-    assert "evil" in drawn
-    assert not CONTROL.search(drawn)
 
 
 @pytest.mark.filterwarnings("ignore:temperature")

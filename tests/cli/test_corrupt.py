@@ -34,25 +34,11 @@ def test_written_copies_score_as_those_made_on_the_fly(run, tmp_path, capsys):
     assert found == made
 
 
-@pytest.mark.slow
-def test_folders_are_read_too(run, tmp_path):
-    out = tmp_path / "x"
-    options = ["--types", "fog", "saturate", "--strength", "tiny_imagenet"]
-    main(["corrupt", "--data", "Digits", "--out", str(out), *options])
-    assert sorted(path.name for path in (out / "fog" / "1").iterdir()) == list(
-        "0123456789"
-    )
-    found = evaluation(run, "--copies", str(out))
-    cells = {(cell["type"], cell["severity"]) for cell in found["cells"]}
-    assert cells == {(name, s) for name in ("fog", "saturate") for s in range(1, 6)}
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--data", "Digit"], "data must be one of .*did you mean 'Digits'"),
         (["--types", "foggy"], r"name must be one of .*did you mean 'fog'"),
-        (["--frost", "nowhere"], "nowhere/frost1.png must exist"),
     ],
 )
 def test_mistakes_end_in_a_message(options, message, tmp_path, capsys):

@@ -2,7 +2,6 @@
 
 import sys
 
-import numpy as np
 import pytest
 import torch
 
@@ -53,16 +52,6 @@ def test_heads_are_those_that_are_trained_on_features(body, tmp_path):
     )
     assert same_bits(ensemble.state_dict(), expected.state_dict())
     assert len(list((tmp_path / "run" / "features").iterdir())) == 1
-
-
-def test_the_run_is_evaluated_on_raw_images(body, tmp_path):
-    out = tmp_path / "run"
-    ensemble = trained(body, out)
-    main(["evaluate", str(out), "--data", "Digits", "--corruptions", "none"])
-    document = read_evaluation(out)
-    again = tepui.evaluate(ensemble, Digits(train=False))
-    assert document["clean"] == again.clean.document()
-    assert again.clean.accuracy > 0.5
 
 
 def test_a_run_is_resumed_and_never_replaced(body, tmp_path, capsys):
@@ -151,13 +140,6 @@ def test_heads_are_calibrated_on_what_their_run_held_out(guest, tmp_path, capsys
     before.calibrate(held)
     after, test = tepui.load(out, extractor=_body), Digits(train=False)
     assert torch.equal(after.predict(test).probs, before.predict(test).probs)
-    pixels, labels = np.zeros((1437, 8, 8), np.uint8), np.arange(1437) % 10
-    arrays = {"x_train": pixels, "y_train": labels, "x_test": pixels, "y_test": labels}
-    np.savez(tmp_path / "other.npz", **arrays)
-    other = ["--data", f"ArrayFile(path={tmp_path / 'other.npz'})"]
-    assert "data must be the data set that" in refused(
-        ["calibrate", str(out), *own, *other], capsys
-    )
 
 
 def _body():

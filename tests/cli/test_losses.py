@@ -11,7 +11,6 @@ from refusals import refused
 from tepui.cli.main import main
 from tepui.data import Digits
 from tepui.losses import balanced_weights
-from tepui.studies import read_results
 
 MLP = ["--model", "MLP(hidden=[8])", "--members", "2", "--set", "progress=none"]
 CASES = [
@@ -73,29 +72,6 @@ def test_missing_values_are_named_instead_of_the_learning_rate(files, capsys):
     with pytest.raises(SystemExit):
         main(["predict", run, *data])
     assert "rate" not in said + capsys.readouterr().err
-
-
-def test_comparisons_and_searches_take_a_loss(files, monkeypatch, capsys):
-    monkeypatch.chdir(files)
-    data = ["--data", "ArrayFile(path=numbers.npz)"]
-    how = ["--epochs", "1", "--loss", "Quantiles(levels=[0.1, 0.5])"]
-    several = ["--methods", "DeepEnsemble", "SAM", "--ensembles", "1", "--out", "out"]
-    several += ["--set", "corruptions=none", "sharpness=0"]
-    main(["compare", *data, *MLP, *how, *several])
-    ensemble = tepui.load("out/SAM/0")
-    assert ensemble.task.written() == "Quantiles(levels=(0.1, 0.5))"
-    search = ["--method", "SAM", "--grid", "rho=0.1,0.2", "--workers", "1"]
-    main(["sweep", *data, *MLP[:-2], *how, *search])
-    (file,) = files.glob("sweeps/*/rho/results.json")
-    found = read_results(file.parent)
-    assert found.settings["rule"] == (
-        "lowest mean quantile_loss on the held-out samples, then lowest rmse"
-    )
-    losses, errors = (found.find(metric=name) for name in ("quantile_loss", "rmse"))
-    pairs = zip(losses, errors, strict=True)
-    best, _ = min(pairs, key=lambda pair: [each.value for each in pair])
-    assert found.settings["chosen"] == best.at
-    assert "individual_rmse" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("word", ["balanced", "'balanced'"])

@@ -20,8 +20,6 @@ import torch
 import tepui
 from refusals import refused
 from tepui.cli.main import GROUPS, main
-from tepui.core.spec import document
-from tepui.evaluation import read_evaluation
 
 COMMANDS = " ".join(GROUPS.values()).split()
 QUIET = ["--set", "progress=none"]
@@ -132,6 +130,7 @@ def test_help_names_every_command_and_the_greeting_four(capsys):
         (["train", "--members", "0"], "members must be positive, got 0"),
         (["compare", "--seeds", "1", "2", "3", "4"], "one seed per member (3)"),
         (["compare", "--ood", "UniformNoise"], "be written NAME=DATASET"),
+        (["train", "--method", "A2D"], "unlabeled must be a data set for A2D"),
         (["train", "--config", "no.yaml"], "tepui: No such file or directory: no.yaml"),
     ],
 )
@@ -221,58 +220,6 @@ def test_report_opens_the_page_where_asked(compared, tmp_path, monkeypatch, caps
     assert "next: open" not in capsys.readouterr().out
 
 
-def test_train_then_evaluate(tmp_path, capsys):
-    out = tmp_path / "run"
-    options = ["--method", "SAM(rho=0.2)", "--epochs", "1", "--optimizer", "AdamW"]
-    options += ["--seeds", "3", "4", "--set", "schedule=Constant"]
-    main(["train", *SMALL, *options, "--validation", "0.1", "--out", str(out)])
-    config = config_of(out)
-    assert config["method"]["rho"] == 0.2
-    assert config["optimizer"] == document(tepui.AdamW())
-    assert config["schedule"]["class"] == "Constant"
-    assert config["seeds"] == [3, 4]
-    assert config["validation"]["samples"] == 144
-    main(["evaluate", str(out), "--corruptions", "none"])
-    evaluation = read_evaluation(out)
-    test = tepui.data.Digits(train=False)
-    assert evaluation["clean"] == tepui.evaluate(tepui.load(out), test).clean.document()
-    assert "individual accuracy" in capsys.readouterr().out
-    again = ["evaluate", str(out), "--corruptions", "none"]
-    assert "clean.json exists; pass" in refused(again, capsys)
-    main([*again, "--overwrite"])
-
-
-NOISE = ["--set", "unlabeled=UniformNoise(shape=[1, 8, 8], num_samples=70)"]
-
-
-def test_train_with_unlabeled_data(tmp_path, capsys):
-    out = tmp_path / "run"
-    options = [*SMALL, "--epochs", "1", "--method", "A2D(weight=0.05)"]
-    main(["train", *options, *NOISE, "--out", str(out)])
-    config = config_of(out)
-    assert config["method"]["weight"] == 0.05
-    assert config["unlabeled"]["samples"] == 70
-    assert config["unlabeled"] != config["data"]
-    said = refused(["train", *options, "--out", str(tmp_path / "other")], capsys)
-    assert "unlabeled must be a data set for A2D" in said
-
-
-FEATURES = ["--data", "ArrayFile(path=features.npz)"]
-
-
-@pytest.fixture
-def features(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    x, y = np.zeros((4, 3)), np.arange(4) % 2
-    np.savez("features.npz", x_train=x, y_train=y, x_test=x, y_test=y)
-
-
-def test_evaluate_names_the_shape_that_members_cannot_take(compared, features, capsys):
-    run = ["evaluate", str(compared / "SAM" / "0"), "--overwrite"]
-    said = refused([*run, *FEATURES, "--corruptions", "none"], capsys)
-    assert "model must accept samples of shape (3,), but: " in said
-
-
 @pytest.mark.slow
 def test_the_command_line_and_python_have_the_same_defaults(tmp_path):
     main(["train", "--epochs", "1", *QUIET, "--out", str(tmp_path / "command")])
@@ -285,15 +232,3 @@ def test_the_command_line_and_python_have_the_same_defaults(tmp_path):
         progress="none",
     )
     assert config_of(tmp_path / "command") == config_of(tmp_path / "python")
-
-
-def test_a_run_stops_where_it_is_told_and_goes_on(tmp_path, capsys):
-    out = ["--out", str(tmp_path / "run")]
-    main(["train", *SMALL, "--epochs", "2", *out, "--set", "stop_after=1"])
-    way = f"continue: tepui train --resume --out {tmp_path / 'run'}"
-    assert f"stopped after 1 of 2 epochs; {way}" in " ".join(
-        capsys.readouterr().out.split()
-    )
-    main(["train", "--resume", *out])
-    said = capsys.readouterr().out
-    assert "trained 2 members" in said

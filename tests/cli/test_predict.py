@@ -9,7 +9,6 @@ from PIL import Image
 
 import tepui
 from tepui.cli.main import main
-from tepui.data import image_files
 
 SMALL = ["--model", "MLP(hidden=[8])", "--members", "2", "--set", "progress=none"]
 
@@ -24,39 +23,6 @@ def run(tmp_path_factory):
 def rows(file):
     with file.open(newline="") as opened:
         return list(csv.DictReader(opened))
-
-
-def test_raw_images_are_prepared_as_the_run_prepared_its_own(
-    run, tmp_path, monkeypatch
-):
-    folder = tmp_path / "photos"
-    folder.mkdir()
-    draw = np.random.default_rng(0)
-    for number in range(3):
-        pixels = draw.integers(0, 256, (8, 8), dtype=np.uint8)
-        Image.fromarray(pixels).save(folder / f"{number}.png")
-    monkeypatch.setattr(image_files, "decode_all", None)  # what would hold all of them
-    main(["predict", str(run), str(folder), "--out", str(tmp_path / "a.csv")])
-    found = rows(tmp_path / "a.csv")
-    assert [row["name"] for row in found] == [
-        str(folder / f"{n}.png") for n in range(3)
-    ]
-    ensemble = tepui.load(run)
-    expected = ensemble.predict(folder).confidence.tolist()
-    assert [float(row["confidence"]) for row in found] == pytest.approx(expected)
-    test = tepui.data.Digits(train=False)
-    np.save(tmp_path / "raw.npy", test.inputs[:4].numpy())
-    main(
-        [
-            "predict",
-            str(run),
-            str(tmp_path / "raw.npy"),
-            "--out",
-            str(tmp_path / "b.csv"),
-        ]
-    )
-    labels = [int(row["prediction"]) for row in rows(tmp_path / "b.csv")]
-    assert labels == ensemble.predict(test).labels[:4].tolist()
 
 
 def test_a_run_alone_predicts_its_own_test_data(run, tmp_path, monkeypatch, capsys):
@@ -91,28 +57,6 @@ def photos(tmp_path):
 def said(capsys):
     output = capsys.readouterr()
     return " ".join(output.out.split()), " ".join(output.err.split())
-
-
-@pytest.mark.parametrize("workers", [0, 1])
-def test_images_that_cannot_be_read_are_left_out_and_named(
-    workers, run, photos, tmp_path, capsys
-):
-    file = tmp_path / "a.csv"
-    words = ["predict", str(run), str(photos), "--out", str(file)]
-    with pytest.raises(SystemExit) as ended:
-        main([*words, "--set", f"workers={workers}", "batch_size=2"])
-    assert ended.value.code == 1
-    out, err = said(capsys)
-    assert "4 predictions written to" in out
-    assert "tepui: 2 images cannot be read and have no prediction:" in err
-    for number in (1, 4):
-        assert f"{photos / f'{number}.png'} must be a valid image: " in err
-    found = rows(file)
-    readable = [photos / f"{number}.png" for number in (0, 2, 3, 5)]
-    assert [row["name"] for row in found] == list(map(str, readable))
-    assert [row["sample"] for row in found] == ["0", "1", "2", "3"]
-    expected = tepui.load(run).predict(readable).labels.tolist()
-    assert [int(row["prediction"]) for row in found] == expected
 
 
 def test_python_leaves_out_the_same_images_and_names_them(run, photos, tmp_path):

@@ -107,15 +107,6 @@ def test_other_commands_are_refused_in_a_sentence_that_says_what_to_do(
     )
 
 
-@pytest.mark.slow
-def test_predicting_under_torchrun_ends_at_once(tmp_path):
-    main([*TRAIN, "--out", str(tmp_path / "run"), "--set", "progress=none"])
-    done = torchrun(tmp_path, "predict", "run", "--data", "Digits")
-    assert done.returncode != 0
-    assert "start tepui predict once, without it" in done.stderr
-    assert not (tmp_path / "predictions.csv").exists()
-
-
 def test_an_environment_set_in_part_ends_in_a_message(monkeypatch, capsys, tmp_path):
     monkeypatch.delenv("RANK", raising=False)
     monkeypatch.setenv("WORLD_SIZE", "2")

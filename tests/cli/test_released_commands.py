@@ -11,12 +11,10 @@ import shlex
 import numpy as np
 import pytest
 import torch
-from cyclopts import CycloptsError
 from torch import nn
 
 from data_layouts import cifar100_binary, images_and_labels
 from pages import ROOT, commands
-from tepui import sharpness
 from tepui.cli.main import build, main
 from tepui.cli.settings import read_settings
 from tepui.cli.values import Text
@@ -226,16 +224,6 @@ def test_every_option_of_measuring_is_taken(option):
     taken(["measure", "runs/sam"], shlex.split(option))
 
 
-def test_an_option_that_is_not_there_is_noticed():
-    with pytest.raises(CycloptsError, match="gamma"):
-        taken(["measure", "runs/sam"], ["--gamma", "0.5"])
-
-
-def test_measures_that_the_page_names_are_there():
-    names = ("worst_case", "average_case", "fisher_trace", "hessian_trace")
-    assert all(f"`{name}`" in PAGE and hasattr(sharpness, name) for name in names)
-
-
 def test_further_measures_are_named_by_their_paths(tmp_path):
     flags = options("Flags of the measuring scripts")
     (option,) = [each for each in flags if each.startswith("--measures tepui.")]
@@ -246,7 +234,3 @@ def test_further_measures_are_named_by_their_paths(tmp_path):
     main(["measure", file, *small, *where, *shlex.split(option)])
     found = json.loads((out / "measure.json").read_text())["sharpness"]
     assert {"hessian_eigenvalues", "ntk_logdet"} <= set(found)
-
-
-def test_the_miniature_is_read_as_the_real_set(place):
-    assert len(CIFAR100("data")) == 40

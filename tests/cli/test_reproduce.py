@@ -1,9 +1,4 @@
-import os
-import shutil
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,7 +8,7 @@ import torch
 from refusals import refused
 from tepui.cli.items import show, workers_for
 from tepui.cli.main import main
-from tepui.core.storage import read_document, read_lines, write_document
+from tepui.core.storage import read_lines
 from tepui.studies.executors import Processes, Slurm
 from tepui.studies.results import read_results, results_of
 
@@ -44,67 +39,6 @@ def test_what_is_there_is_kept_and_the_rest_is_made(made, capsys):
     read_results(folder / "out/smoke/rethinking/figure1")
 
 
-def test_results_say_where_their_ensembles_were_trained(made, tmp_path):
-    folder, _ = made
-    store = tmp_path / "store"
-    shutil.copytree(folder / "store", store)
-    first = sorted(store.glob("*/run.json"))[0]
-    document = read_document(first, "run")
-    document["environment"]["hardware"] = "a GPU"
-    write_document(first, "run", document)
-    place = ["--out", str(tmp_path), "--store", str(store)]
-    main(["reproduce", "sharpbalance/figure7a", "--size", "smoke", *place])
-    found = read_results(tmp_path / "smoke/sharpbalance/figure7a").environment
-    kinds = {row["hardware"] for row in found["trained_on"]}
-    assert kinds == {"a GPU", found["hardware"]}
-
-
-def started(folder):
-    """Begin to make a panel in a process of its own."""
-    words = ["--size", "smoke", "--out", f"{folder}/out", "--store", f"{folder}/store"]
-    command = [sys.executable, "-m", "tepui", "reproduce", "sharpbalance/figure7a"]
-    # What a shell does to jobs in the background would be inherited: to ignore SIGINT.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        return subprocess.Popen(
-            [*command, *words, "--workers", "1"],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def finished(folder):
-    """Return all trained ensembles with the time of writing; the outcome comes last."""
-    files = [
-        f.with_name("ensemble.safetensors") for f in folder.glob("store/*/outcome.json")
-    ]
-    return {file: file.stat().st_mtime_ns for file in files}
-
-
-@pytest.mark.slow
-def test_interrupted_and_started_again_ends_as_uninterrupted(made, tmp_path):
-    place = "out/smoke/sharpbalance/figure7a/results.json"
-    kept = {}
-    for number, code in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)):
-        process = started(tmp_path)
-        while len(finished(tmp_path)) <= len(kept) and process.poll() is None:
-            time.sleep(0.005)
-        process.send_signal(number)
-        assert process.wait(300) == code
-        assert not (tmp_path / place).exists()
-        kept |= finished(tmp_path)
-    assert started(tmp_path).wait(900) == 0
-    assert 2 <= len(kept) < len(finished(tmp_path)) == 8
-    assert kept.items() <= finished(tmp_path).items()
-    whole, again = (
-        read_document(folder / place, "results") for folder in (made[0], tmp_path)
-    )
-    assert {**again, "environment": 0} == {**whole, "environment": 0}
-
-
 def test_a_folder_without_its_last_file_is_written_again(made):
     folder, words = made
     out = folder / "out/smoke/sharpbalance/figure7d"
@@ -113,23 +47,6 @@ def test_a_folder_without_its_last_file_is_written_again(made):
     main(["reproduce", "sharpbalance/figure7d", *words])
     assert read_results(out).records
     assert (out / "results.csv").read_text() != "cut off"
-
-
-def test_overwriting_keeps_trained_ensembles(made):
-    folder, words = made
-    runs = {path: path.stat().st_mtime_ns for path in folder.glob("store/*/run.json")}
-    main(["reproduce", "sharpbalance/figure7a", *words, "--overwrite"])
-    assert runs
-    assert all(path.stat().st_mtime_ns == time for path, time in runs.items())
-
-
-def test_another_panel_of_the_same_data_trains_nothing(made, capsys):
-    _, words = made
-    main(["reproduce", "sharpbalance/figure7d", *words, "--dry-run"])
-    shown = lines(capsys)
-    assert "all, each ensemble once" not in shown
-    row = next(line for line in shown.splitlines() if "figure7d" in line)
-    assert [cell.strip() for cell in row.split("│")[2:5]] == ["8", "8", "0"]
 
 
 def test_the_plan_shows_each_panel_and_shared_work_once(made, capsys):
@@ -280,12 +197,6 @@ def committed(name):
     return next(each for each in every if f"{each.size}/{each.item}" == name)
 
 
-def test_a_table_says_what_its_errors_are(capsys):
-    results = committed("small/sharpbalance/table2")
-    show(results, results.item, Path("out"))
-    assert "±: standard error of the mean; n: how many" in lines(capsys)
-
-
 @pytest.mark.parametrize(
     ("item", "replaced"),
     [
@@ -296,7 +207,7 @@ def test_a_table_says_what_its_errors_are(capsys):
 )
 def test_a_table_says_what_its_data_were(item, replaced, capsys):
     results = committed(item)
-    show(results, results.item, Path("out"))
+    show(results, Path("out"))
     said = " ".join(lines(capsys).split())
     assert (f"not the paper's data: {replaced}" in said) == bool(replaced)
     assert ("not the paper's data" in said) == bool(replaced)

@@ -73,21 +73,6 @@ def test_arrays_in_memory_are_asked_for_with_what_to_type(arrays, capsys):
         assert "data must be given, since run was trained on Arrays" in said
 
 
-def test_the_test_part_alone_calibrates(arrays, capsys):
-    trained(arrays)
-    words = ["--data", "ArrayFile(path=test.npz)"]
-    main(["calibrate", "run", *words, "--held-out", "test"])
-    assert tepui.load("run").calibration is not None
-
-
-def test_taking_calibration_back_needs_no_data(arrays, capsys):
-    trained(arrays)
-    main(["calibrate", "run", *FILE])
-    main(["calibrate", "run", "--remove"])
-    assert "removed from run: calibration" in capsys.readouterr().out
-    assert tepui.load("run").calibration is None
-
-
 def test_classes_that_a_run_did_not_learn_are_refused(arrays, capsys):
     trained(arrays)
     parts = dict(np.load("mine.npz"))

@@ -7,7 +7,6 @@ import sys
 import pytest
 
 import tepui
-from data_layouts import picture
 from refusals import refused
 from tepui.cli.main import main
 
@@ -40,20 +39,6 @@ def test_only_what_differs_is_named_when_a_run_is_resumed(tmp_path, capsys):
     assert "method must be what the run in" in said
     assert "(rho: 0.1) to resume it, got 0.2; so must batch_size" in said
     assert "{" not in said
-
-
-def test_another_number_of_members_is_said_when_a_run_is_resumed(tmp_path, capsys):
-    words = ["train", "--epochs", "1", *QUIET, "--resume", "--out", tmp_path / "run"]
-    net = ["--model", "MLP(hidden=[8])"]
-    main([*map(str, words), *net, "--members", "2"])
-    said = refused([*words, *net, "--members", "3", "--set", "batch_size=32"], capsys)
-    assert "members must be what the run in" in said
-    assert "was started with (2) to resume it, got 3; so must batch_size" in said
-    assert "or begin another run in a new folder" in said
-    other = ["--model", "MLP(hidden=[4])", "--members", "2"]
-    said = refused([*words, *other], capsys)
-    assert "started with (0.config.hidden.0: 8) to resume it, got 4" in said
-    assert "layers" not in said
 
 
 def test_a_diverged_run_says_what_to_do(tmp_path, capsys):
@@ -106,22 +91,6 @@ def test_warnings_are_shown_without_the_place_in_the_source(tmp_path):
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stderr == "warning: mind this\n"
-
-
-def test_training_names_images_that_cannot_be_read(tmp_path, capsys):
-    made = [
-        picture(tmp_path / f"photos/{kind}/{number}.png", size=(8, 8))
-        for kind in ("cat", "dog")
-        for number in range(8)
-    ]
-    bad = made[1], made[6], made[12]
-    for file in bad:
-        file.write_bytes(b"no image")
-    data = ["--data", f"ImageFolder(path={tmp_path / 'photos'})"]
-    said = refused(["train", *data, *SMALL, "--out", str(tmp_path / "run")], capsys)
-    named = {file for file in made if f"{file} must be a valid image: " in said}
-    assert named
-    assert named <= {*bad}
 
 
 def test_options_that_hold_something_else_are_told_what_to_write(tmp_path, capsys):

@@ -74,11 +74,6 @@ def counts(shown):
     return [cell.strip() for cell in row.split("│")[2:-1]]
 
 
-def test_values_that_all_diverge_end_in_an_error(place, capsys):
-    said = refused([*OWN, "--grid", "lr=1e30"], capsys)
-    assert "training diverged at all values of the grid" in said
-
-
 def test_a_missing_likelihood_and_members_are_written():
     how = TrainingSpec(method=SAM(), epochs=1)
     trial = Trial(Samples(Digits), MLP, how, seeds=(0,))

@@ -34,37 +34,6 @@ def answers(file):
         return list(csv.DictReader(opened))
 
 
-def test_numbers_are_answered_in_the_unit_of_the_table(table, capsys):
-    loss = ["--loss", "GaussianNLL"]
-    main(["train", *PRICE, *loss, *HOW, "--epochs", "40", "--out", "run"])
-    main(["calibrate", "run", "--coverage", "0.8"])
-    main(["evaluate", "run"])
-    (table / "new.csv").write_text("age,city\n40,Oslo\n50,Rome\n")
-    capsys.readouterr()
-    main(["predict", "run", "new.csv", "--out", "out.csv"])
-    for row, truth in zip(answers("out.csv"), (320_000, 350_000), strict=True):
-        assert float(row["mean"]) == pytest.approx(truth, rel=0.05)
-        assert float(row["lower_0.9"]) < float(row["mean"]) < float(row["upper_0.9"])
-        assert float(row["conformal_lower_0.8"]) < float(row["conformal_upper_0.8"])
-        spread = float(row["aleatoric_variance"]) + float(row["epistemic_variance"])
-        assert float(row["std"]) == pytest.approx(spread**0.5, rel=1e-4)
-        assert "target" not in row
-    own = tepui.load("run").predict("new.csv")
-    bounds = zip(
-        ("lower", "upper"), own.interval(0.9), own.conformal_interval, strict=True
-    )
-    in_python = {name: getattr(own, name) for name in ("mean", "std")}
-    in_python["epistemic_variance"] = own.epistemic
-    for name, bound, conformal in bounds:
-        in_python |= {f"{name}_0.9": bound, f"conformal_{name}_0.8": conformal}
-    for name, values in in_python.items():
-        written = [float(row[name]) for row in answers("out.csv")]
-        assert values[:, 0].tolist() == pytest.approx(written, rel=1e-4)
-    main(["predict", "run", "--out", "test.csv"])
-    targets = {round(float(row["target"])) for row in answers("test.csv")}
-    assert targets <= {round(float(row["price"])) for row in answers("my.csv")}
-
-
 def test_rows_are_called_by_their_places_and_by_what_is_carried_over(table, capsys):
     main(["train", *PRICE, *HOW, "--epochs", "1", "--loss", "MSE", "--out", "run"])
     (table / "new.csv").write_text("id,age,city\n\nx7,40,Oslo\ny9,50,Rome\n")

@@ -67,17 +67,6 @@ def test_targets_of_another_table_stand_beside_its_predictions(run, elsewhere):
     assert targets == pytest.approx([900.5 * n for n in range(10)], abs=0.1)
 
 
-@pytest.mark.parametrize("name", ["town.csv", "new.csv"])
-def test_options_of_another_table_that_predict_does_not_take(
-    name, run, elsewhere, tmp_path, capsys
-):
-    (tmp_path / "new.csv").write_text("size\n40\n41\n")
-    with pytest.raises(SystemExit):
-        main(["predict", run, "--data", f"Table(path={name}, ignore=[size])"])
-    message = "ignore must be left out: columns are read as the run's own"
-    assert message in capsys.readouterr().err
-
-
 def test_a_table_that_was_learned_from_is_no_shift(run, capsys):
     few = ["--members", "2", "--epochs", "1", "--ensembles", "1", "--out", "out"]
     for words in (["evaluate", run], ["compare", *DATA, "--loss", "MSE", *few]):
@@ -96,7 +85,7 @@ def test_a_table_that_was_learned_from_is_no_shift(run, capsys):
         ),
         (
             ["--data", "Table(path=town.csv, ignore=[size])"],
-            "ignore must be left out: columns are read as the run's own",
+            "must be without ignore and kind: columns are read as",
         ),
         (["--shifted", "town=towns/b"], "data must be one of"),
         (["--ood", "far=b.csv"], "data must"),

@@ -55,16 +55,6 @@ def test_corrupted_copies_have_a_record(tmp_path, monkeypatch, capsys):
     assert "labels.npy" in capsys.readouterr().out
 
 
-def test_markup_in_a_name_is_text(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("runs/[/x]", "runs/[bold]y", "runs/:fire:"):
-        main(["train", *FAST, "--out", name])
-        assert f"in {name}" in capsys.readouterr().out
-        main(["evaluate", name, "--corruptions", "none"])
-        main(["report", name])
-        assert f"report: {name}" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     "words",
     [
@@ -190,30 +180,3 @@ def test_no_output_replaces_a_file_of_a_run(tmp_path, monkeypatch, capsys):
     main(["predict", "run", "--data", "Digits", "--out", "run/mine.csv"])
     main([*words, "run/mine.csv"])
     assert {p: p.read_bytes() for p in content} == content
-
-
-@pytest.mark.parametrize("name", ["ensemble.safetensors", "detectors.safetensors"])
-def test_another_file_under_the_name_of_a_model_is_damage(name, tmp_path, capsys):
-    evaluated(tmp_path)
-    shutil.copy(tmp_path / "evaluations/clean.safetensors", tmp_path / name)
-    with pytest.raises(SystemExit) as stop:
-        main(["verify", str(tmp_path)])
-    assert stop.value.code == 1
-    shown = "".join(capsys.readouterr().out.split())
-    assert f"musthold'{name.split('.')[0]}'" in "".join(shown.replace("│", "").split())
-
-
-def test_a_folder_that_another_process_took_over_is_told_in_one_line(
-    tmp_path, monkeypatch, capsys
-):
-    from tepui.core.lease import Lease, LeaseLostError
-
-    def lost(*_):
-        raise LeaseLostError("run/.lease was taken over by process 3 on elsewhere")
-
-    monkeypatch.setattr(Lease, "check", lost)
-    with pytest.raises(SystemExit) as stop:
-        main(["train", *FAST, "--out", str(tmp_path / "run")])
-    assert stop.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line == "tepui: run/.lease was taken over by process 3 on elsewhere"

@@ -16,6 +16,7 @@ from tepui.core.provenance import command_line
 from tepui.core.spec import read
 from tepui.core.storage import (
     check_tensors,
+    read_all,
     read_document,
     read_lines,
     read_tensors,
@@ -23,7 +24,6 @@ from tepui.core.storage import (
     write_document,
     write_tensors,
 )
-from tepui.core.tensor_format import read_all
 from tepui.ensembles.foreign_weights import ensemble_of
 from tepui.studies.results import Results, read_results, write_results
 from tepui.training import Run

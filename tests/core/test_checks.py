@@ -11,18 +11,9 @@ from tepui.core.checks import (
     labels_match,
     logits_shape,
     one_of,
-    require,
 )
 
 LOGITS = torch.zeros(2, 3, 4)
-
-
-@modest
-@given(st.one_of(st.integers(), st.text(), st.floats(), st.none()))
-def test_require_names_argument_rule_and_value(value):
-    with pytest.raises(ValueError, match=r"^rho must be nice, got ") as caught:
-        require(False, "rho", "be nice", value)
-    assert str(caught.value).endswith(repr(value))
 
 
 @pytest.mark.parametrize("value", ["zzz", None, 3])

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from data_layouts import python2_pickle
-from tepui.core.limits import Limits, limits_here
+from tepui.core.limits import check_limit
 from tepui.core.storage import read_json, read_tensors, write_tensors
 from tepui.data import ArrayFile
 from tepui.data.image_files import decode
@@ -24,16 +24,17 @@ def limited(monkeypatch, **limits):
 
 
 def test_the_environment_changes_a_limit(monkeypatch):
-    assert limits_here() == Limits()
+    check_limit("json_depth", 100, "a.json")
     limited(monkeypatch, json_depth=7)
-    assert limits_here() == Limits(json_depth=7)
+    with pytest.raises(ValueError, match=r"7 json depth, got 8; .* TEPUI_LIMIT_JSON_D"):
+        check_limit("json_depth", 8, "a.json")
 
 
 @pytest.mark.parametrize("text", ["", "0", "-3", "many", "1e9", "²"])
 def test_a_limit_is_a_positive_number(text, monkeypatch):
     monkeypatch.setenv("TEPUI_LIMIT_JSON_BYTES", text)
     with pytest.raises(ValueError, match="TEPUI_LIMIT_JSON_BYTES must be a positive"):
-        limits_here()
+        check_limit("json_bytes", 1, "a.json")
 
 
 @pytest.mark.parametrize("depth", [200, 100_000])

@@ -56,12 +56,6 @@ def test_another_number_of_values_than_members_is_refused(values):
         for_member(Step(values), 0, 2)
 
 
-def test_checks_of_the_spec_run_on_lists_and_on_single_values():
-    for rho in (-0.1, (0.1, -0.1)):
-        with pytest.raises(ValueError, match="non-negative"):
-            Spec(rho=rho)
-
-
 GRID = {"lr": (0.1, 0.2, 0.3), "weight_decay": (0.0, 1.0)}
 
 

@@ -3,9 +3,8 @@
 import inspect
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 import numpy as np
@@ -14,8 +13,6 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-import tepui
-from tepui.core.grammar import parsed
 from tepui.core.names import PLACES, known
 from tepui.core.spec import (
     LATER,
@@ -109,7 +106,7 @@ def test_what_is_written_is_read(kind, name):
 
 def test_the_table_holds_every_class_of_the_packages():
     from tepui import data, losses, methods, models
-    from tepui.training import schedule
+    from tepui.training import optimizer
 
     def concrete(package, base):
         found = inspect.getmembers(package, inspect.isclass)
@@ -123,7 +120,7 @@ def test_the_table_holds_every_class_of_the_packages():
     assert concrete(methods, methods.Method) == {*PLACES["method"]}
     augmentations = concrete(data, data.Augmentation) | {"PerMember"}
     assert augmentations == {*PLACES["augmentation"]}
-    assert concrete(schedule, schedule.Schedule) == {*PLACES["schedule"]}
+    assert concrete(optimizer, optimizer.Schedule) == {*PLACES["schedule"]}
     nets = {*PLACES["model"]} - {"from_timm", "from_huggingface"}
     assert concrete(models, models.Model) >= nets
     assert {*PLACES["loss"]} <= {*losses.__all__}
@@ -268,23 +265,6 @@ def test_a_person_names_code_of_their_own(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="Nothing"):
         read(f"{place}:Nothing", "model", own=True)
     assert own.CALLED == []
-
-
-def test_dictionaries_and_lists_are_literals():
-    tree = parsed("{'a': 1, b: [2, (3,)], 'c,d': {}}", "x", own=True)
-    assert tree == {"a": 1, "b": [2, (3,)], "c,d": {}}
-    assert parsed("(1)", "x") == 1
-    assert parsed("-1.5e-3", "x") == -0.0015
-
-
-def test_documents_of_methods_are_of_json_and_complete():
-    value = tepui.methods.SharpBalance(rho=0.1)
-    stored = document(value)
-    assert {*stored} == {"class", *(field.name for field in fields(value))}
-    assert document({"at": Path("a/b"), "types": (1, None)}) == {
-        "at": str(Path("a/b")),
-        "types": [1, None],
-    }
 
 
 ANY = st.recursive(

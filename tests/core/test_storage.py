@@ -1,9 +1,6 @@
 """Files are whole or absent, and hold every bit of every tensor."""
 
-import json
-import pickle
 import re
-import struct
 from contextlib import suppress
 
 import pytest
@@ -58,11 +55,6 @@ def names(folder):
     return sorted(entry.name for entry in folder.iterdir())
 
 
-def fail(temporary):
-    temporary.write_text("half")
-    raise KeyboardInterrupt
-
-
 def test_a_file_takes_its_place_when_it_is_whole(tmp_path):
     path = tmp_path / "new" / "deep" / "a.txt"
     with replacing(path) as temporary:
@@ -71,29 +63,6 @@ def test_a_file_takes_its_place_when_it_is_whole(tmp_path):
         assert temporary.parent == path.parent  # a rename must not cross disks
     assert path.read_text() == "whole"
     assert names(path.parent) == ["a.txt"]
-
-
-def test_an_exception_while_writing_leaves_the_old_file_and_nothing_else(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_text("old")
-    with pytest.raises(KeyboardInterrupt), replacing(path) as temporary:
-        fail(temporary)
-    assert path.read_text() == "old"
-    assert names(tmp_path) == ["a.txt"]
-
-
-def test_a_failing_tensor_file_leaves_the_old_one(file, monkeypatch):
-    write_tensors(file, "test", {"a": torch.ones(2)}, {"epoch": 1})
-
-    def interrupted(descriptor):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("tepui.core.replacing.os.fsync", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        write_tensors(file, "test", {"a": torch.zeros(2)}, {"epoch": 2})
-    tensors, document = read_tensors(file, "test")
-    assert (tensors["a"].tolist(), document) == ([1.0, 1.0], {"epoch": 1})
-    assert names(file.parent) == [file.name]
 
 
 def test_files_are_as_readable_as_any_other_new_file(file):
@@ -136,12 +105,6 @@ def test_every_type_and_shape_comes_back_bit_for_bit(file, dtype, shape):
     noise = torch.randn(shape, generator=torch.Generator().manual_seed(0))
     tensor = noise.mul(3).to(dtype)
     assert same_bits(written(file, {"a": tensor}), {"a": tensor})
-
-
-def test_nan_payloads_and_signed_zeros_survive(file):
-    bits = torch.tensor([0x7FC00001, 0x7F800001, -0x80000000, 0x7F800000])
-    odd = bits.to(torch.int32).view(torch.float32)
-    assert same_bits(written(file, {"a": odd}), {"a": odd})
 
 
 def test_any_layout_comes_back_contiguous(file):
@@ -192,65 +155,25 @@ def test_a_file_can_be_replaced_while_its_tensors_are_in_use(file):
     assert first.eq(1).all()
 
 
-def test_a_file_cut_anywhere_is_refused(file):
-    write_tensors(file, "test", {"a": torch.ones(9), "b": torch.ones(2)}, {"epoch": 1})
-    whole = file.read_bytes()
-    for length in range(0, len(whole), 7):
-        file.write_bytes(whole[:length])
-        with pytest.raises(ValueError, match="must be a whole safetensors file, but"):
-            read_tensors(file, "test")
+OLD = "files of tepui 0.1 and of other programs are not read"
+HEADERS = {
+    None: "written by tepui, but has no header",
+    "{": "must be a file written by tepui, but: Exp",
+    "nothing": "must be a file written by tepui, but: Exp",
+    "[]": OLD,
+    "{}": OLD,
+    '{"kind": "test", "aliases": {}}': OLD,
+    '{"kind": "test", "format": 1}': OLD,
+    '{"kind": "test", "format": 0}': "which this version reads, got format 0",
+    '{"kind": "test", "format": "2"}': "which this version reads, got format '2'",
+}
 
 
-class Bomb:
-    def __reduce__(self):
-        return pytest.fail, ("a pickle was executed",)
-
-
-@pytest.mark.parametrize("kind", ["garbage", "pickle", "torch", "header"])
-def test_foreign_bytes_are_refused_and_never_unpickled(file, kind):
-    if kind == "torch":
-        torch.save({"a": torch.ones(2), "bomb": Bomb()}, file)
-    else:
-        huge = struct.pack("<Q", 2**60) + b"{}"
-        content = {"garbage": b"\x00garbage" * 40, "header": huge}
-        file.write_bytes(content.get(kind) or pickle.dumps(Bomb()))
-    with pytest.raises(ValueError, match=f"^{re.escape(str(file))} must be a whole"):
-        read_tensors(file, "test")
-
-
-def test_safetensors_of_others_are_refused(file):
-    for metadata in (None, {"format": "pt"}):
-        save_file({"a": torch.ones(2)}, file, metadata=metadata)
-        with pytest.raises(ValueError, match="written by tepui, but has no header"):
-            read_tensors(file, "test")
-
-
-@pytest.mark.parametrize("header", ["{", "nothing", '{"a":'])
-def test_a_damaged_header_is_refused(file, header):
-    save_file({"a": torch.ones(2)}, file, metadata={"tepui": header})
-    with pytest.raises(ValueError, match="must be a file written by tepui, but: Exp"):
-        read_tensors(file, "test")
-
-
-OLD = ["[]", "{}", '{"kind": "test", "aliases": {}}', '{"kind": "test", "format": 1}']
-
-
-@pytest.mark.parametrize("header", OLD)
-def test_a_file_of_the_first_version_is_refused_in_words(file, header):
-    save_file({"a": torch.ones(2)}, file, metadata={"tepui": header})
-    with pytest.raises(ValueError, match=r"must be of format 2; files of tepui 0\.1"):
-        read_tensors(file, "test")
-    file.write_text(header)
-    with pytest.raises(ValueError, match=r"must be of format 2; files of tepui 0\.1"):
-        read_document(file, "test")
-
-
-@pytest.mark.parametrize("number", [0, 3, None, "2"])
-def test_another_format_is_refused(file, number):
-    header = json.dumps({"kind": "test", "format": number})
-    save_file({"a": torch.ones(2)}, file, metadata={"tepui": header})
-    message = f"must be of format 2, which this version reads, got format {number!r}"
-    with pytest.raises(ValueError, match=re.escape(message)):
+@pytest.mark.parametrize("header", HEADERS)
+def test_another_header_is_refused_in_words(file, header):
+    metadata = {"format": "pt"} if header is None else {"tepui": header}
+    save_file({"a": torch.ones(2)}, file, metadata=metadata)
+    with pytest.raises(ValueError, match=re.escape(HEADERS[header])):
         read_tensors(file, "test")
 
 
@@ -277,16 +200,6 @@ def test_a_changed_bit_anywhere_is_refused(file, bit):
             # White space between the parts of a header has no meaning.
             assert same_bits(read, {**tensors, "c": tensors["b"]})
             assert document == {"epoch": 1}
-
-
-def test_a_changed_tensor_or_document_is_refused_by_its_digest(file):
-    write_tensors(file, "test", {"a": torch.zeros(4)}, {"epoch": 1})
-    whole = file.read_bytes()
-    for old, new in ((b"\x00", b"\x01"), (b"epoch", b"epocH")):
-        place = whole.rindex(old)
-        file.write_bytes(whole[:place] + new + whole[place + len(old) :])
-        with pytest.raises(ValueError, match="digest differs: the file was damaged"):
-            read_tensors(file, "test")
 
 
 def test_the_digest_depends_on_content_alone(file):
@@ -378,15 +291,6 @@ def test_the_digest_is_that_of_a_file_written_at_once(tmp_path):
     write(tmp_path / "x", tensors, 3)
     write_tensors(tmp_path / "y", "logits", tensors, DOCUMENT)
     assert tensors_digest(tmp_path / "x") == tensors_digest(tmp_path / "y")
-
-
-def test_a_changed_bit_is_found(tmp_path):
-    write(tmp_path / "x", {"a": torch.randn(2, 4, 2)}, 3)
-    content = bytearray((tmp_path / "x").read_bytes())
-    content[-3] ^= 1
-    (tmp_path / "x").write_bytes(content)
-    with pytest.raises(ValueError, match="its digest differs"):
-        read_tensors(tmp_path / "x", "logits")
 
 
 def test_a_file_that_is_not_finished_is_not_there(tmp_path):

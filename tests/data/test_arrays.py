@@ -3,8 +3,18 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
-from tepui.data import Arrays, ArraysOnDisk, Digits, ImageFiles, Normalize
+from tepui.data import (
+    Arrays,
+    ArraysOnDisk,
+    Digits,
+    ImageFiles,
+    Normalize,
+    split,
+    split_at,
+)
 
 
 def _bytes():
@@ -21,34 +31,6 @@ def test_item_is_scaled_image_and_label():
 def test_item_is_normalized_channel_by_channel():
     data = Arrays(torch.ones(2, 2, 1, 1), torch.zeros(2), Normalize((0, 3), (1, 4)))
     assert data[0][0].flatten().tolist() == [1.0, -0.5]
-
-
-def test_raw_inputs_stay_bytes():
-    data = _bytes()
-    assert torch.equal(data.raw(torch.tensor([2, 0])), data.inputs[[2, 0]])
-
-
-def test_dict_inputs_are_indexed_key_by_key():
-    tokens, mask = torch.arange(6).view(3, 2), torch.eye(3)
-    data = Arrays({"tokens": tokens, "mask": mask}, torch.tensor([7, 8, 9]))
-    item, label = data[2]
-    assert set(item) == {"tokens", "mask"}
-    assert item["tokens"].tolist() == [4, 5]
-    assert item["mask"].tolist() == [0, 0, 1]
-    assert label == 9
-
-
-@pytest.mark.parametrize("index", [[2, 0], torch.tensor([2, 0])])
-def test_subset_keeps_order_and_names(index):
-    part = _bytes().subset(index)
-    assert part.targets.tolist() == [6, 4]
-    assert torch.equal(part.inputs, _bytes().inputs[[2, 0]])
-    assert part.classes == ("a", "b")
-
-
-def test_subset_of_dict_inputs():
-    data = Arrays({"tokens": torch.arange(3)}, torch.arange(3))
-    assert data.subset([1]).inputs["tokens"].tolist() == [1]
 
 
 @pytest.mark.parametrize("wrap", [lambda x: x, lambda x: {"tokens": x}])
@@ -78,11 +60,6 @@ def test_two_classes_of_one_name_are_refused(kind, tmp_path):
     rule = "classes must have a name for each class that no other has, got 'a' for 0 a"
     with pytest.raises(ValueError, match=rule):
         make(torch.arange(3), classes=("a", "b", "a"))
-
-
-def test_empty_is_refused():
-    with pytest.raises(ValueError, match="dataset must hold at least one sample"):
-        Arrays(torch.zeros(0, 1), torch.zeros(0))
 
 
 def test_normalize_checks_its_numbers():
@@ -118,3 +95,53 @@ def test_targets_in_words_become_classes(given):
     rule = r"targets must be one of dogs, cat, got 'dog' \(did you mean 'dogs'\?\)"
     with pytest.raises(ValueError, match=rule):
         Arrays(torch.zeros(3, 2), given, classes=("dogs", "cat"))
+
+
+def _arrays(samples):
+    rows = torch.arange(samples)
+    return Arrays(rows.float()[:, None, None, None], rows, Normalize((0,), (2,)))
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(2, 60), st.floats(0.01, 0.99), st.integers(0, 5))
+def test_parts_are_a_partition_in_order(samples, fraction, seed):
+    assume(0 < round(fraction * samples) < samples)
+    first, second = split(_arrays(samples), fraction, seed=seed)
+    assert len(second) == round(fraction * samples)
+    assert torch.equal(
+        split(_arrays(samples), fraction, seed=seed)[1].targets, second.targets
+    )
+    both = first.targets.tolist() + second.targets.tolist()
+    assert sorted(both) == list(range(samples))
+    for part in (first, second):
+        assert part.targets.tolist() == sorted(part.targets.tolist())
+        assert torch.equal(part.inputs[:, 0, 0, 0], part.targets.float())
+
+
+@pytest.mark.parametrize("fraction", [0, 1, -0.1, 1.5, float("nan"), 0.01, 0.99])
+def test_a_fraction_that_leaves_a_side_empty_is_refused(fraction):
+    with pytest.raises(ValueError, match=rf"fraction must .*, got {fraction}"):
+        split(_arrays(10), fraction, seed=0)
+
+
+def test_names_may_lie_in_a_file(tmp_path):
+    np.save(tmp_path / "rows.npy", np.array([4, 1]))
+    for path in (tmp_path / "rows.npy", str(tmp_path / "rows.npy")):
+        assert split_at(_arrays(6), path)[1].targets.tolist() == [1, 4]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (torch.tensor([], dtype=torch.int64), "held_out must hold distinct indices"),
+        ([0, 0], "held_out must hold distinct indices"),
+        ([4], r"of range\(4\)"),
+        ([-1], r"of range\(4\)"),
+        ([0, 1, 2, 3], "proper subset"),
+        ([0.5], "held_out must be a one-dimensional list of integers"),
+        ([[0, 1]], "one-dimensional list of integers"),
+    ],
+)
+def test_names_that_do_not_fit_are_refused(rows, message):
+    with pytest.raises(ValueError, match=message):
+        split_at(_arrays(4), rows)

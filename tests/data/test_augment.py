@@ -1,19 +1,31 @@
+"""Color jitter, grayscale and blur against Pillow, scipy and closed forms."""
+
 import math
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from PIL import Image, ImageEnhance
+from scipy.ndimage import gaussian_filter
 
+from data.test_image_operations import from_pillow, pictures, to_pillow
+from tepui.core.spec import document, from_document, read, written
 from tepui.data import (
     Augmentation,
+    ColorJitter,
+    GaussianBlur,
     HorizontalFlip,
+    Mixup,
+    PerMember,
     RandomCrop,
     RandomErasing,
+    RandomGrayscale,
     RandomResizedCrop,
 )
-from tepui.data.augment import augment
+from tepui.data.augment import augment, policy_of
 
 EDGES = torch.tensor([0.0, 0.5, math.nextafter(1, 0)], dtype=torch.float64)
 quickly = settings(deadline=None, max_examples=60)
@@ -145,38 +157,12 @@ def test_erasing_matches_naive(batch, probability, scale, ratio, fill):
     assert torch.equal(found, expected)
 
 
-def test_flip_needs_a_number_below_the_probability():
-    images = torch.tensor([1.0, 2.0]).expand(3, 1, 1, 2)
-    found = HorizontalFlip(0.5)(images, torch.tensor([[0.4999], [0.5], [0.5001]]))
-    assert found[:, 0, 0].tolist() == [[2, 1], [1, 2], [1, 2]]
-
-
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.bfloat16])
 def test_full_window_is_the_image(dtype):
     images = torch.arange(2 * 3 * 7 * 5).view(2, 3, 7, 5).to(dtype)
     whole = RandomResizedCrop(scale=(1.0, 1.0), ratio=(5 / 7, 5 / 7))
     found = whole(images, torch.rand(2, 4))
     torch.testing.assert_close(found, images, rtol=1e-5, atol=1e-4)
-
-
-def test_crop_offsets_are_even():
-    uniform = torch.rand(9000, 2, generator=torch.Generator().manual_seed(0))
-    marker = torch.zeros(9000, 1, 3, 3)
-    marker[:, :, 1, 1] = 1
-    found = RandomCrop(padding=1)(marker, uniform).sum(0)[0]
-    assert found == pytest.approx(torch.full((3, 3), 1000.0), abs=120)
-
-
-def test_resized_crop_draws_area_from_scale():
-    row = torch.arange(100.0).expand(100, 100)
-    images = torch.stack([row, row.T]).expand(500, 2, 100, 100)
-    uniform = torch.rand(500, 4, generator=torch.Generator().manual_seed(0))
-    found = RandomResizedCrop(scale=(0.2, 0.4), ratio=(1.0, 1.0))(images, uniform)
-    sides = found.amax((2, 3)) - found.amin((2, 3)) + 1
-    area = sides.prod(1) / 100**2
-    assert area.min() > 0.19
-    assert area.max() < 0.41
-    assert area.mean() == pytest.approx(0.3, abs=0.01)
 
 
 def test_no_augmentation_is_the_identity():
@@ -193,3 +179,115 @@ def test_own_augmentation_joins_in():
 
     found = augment(torch.zeros(2, 1, 2, 2), [Shift()], torch.tensor([[0.1], [0.2]]))
     assert found[:, 0, 0, 0].tolist() == pytest.approx([0.1, 0.2])
+
+
+def uniform(samples, columns, seed=0):
+    stream = torch.Generator().manual_seed(seed)
+    return torch.rand(samples, columns, generator=stream)
+
+
+def turned(image, share):
+    if image.mode == "L" or share == 0:
+        return image
+    hue, *others = image.convert("HSV").split()
+    bytes_ = (np.array(hue).astype(int) + int(share * 255)) % 256
+    bands = [Image.fromarray(bytes_.astype(np.uint8)), *others]
+    return Image.merge("HSV", bands).convert("RGB")
+
+
+def jitter_naive(image, u, jitter):
+    steps = [
+        (ImageEnhance.Brightness, jitter.brightness),
+        (ImageEnhance.Contrast, jitter.contrast),
+        (ImageEnhance.Color, jitter.saturation),
+    ]
+    for which in np.argsort(u[4:].numpy(), kind="stable"):
+        if which == 3:
+            image = turned(image, np.float32(jitter.hue * (2 * float(u[3]) - 1)))
+            continue
+        enhance, most = steps[which]
+        low = max(0, 1 - most)
+        factor = low + (1 + most - low) * float(u[which])
+        image = enhance(image).enhance(factor)
+    return image
+
+
+@pytest.mark.parametrize("channels", [3, 1])
+@pytest.mark.parametrize(
+    "jitter",
+    [
+        ColorJitter(),
+        ColorJitter(brightness=0.8, contrast=1.5, saturation=2.0),
+        ColorJitter(0, 0, 0, hue=0.5),
+        ColorJitter(hue=0.3),
+    ],
+    ids=str,
+)
+def test_jitter_is_pillows_in_the_order_drawn(jitter, channels):
+    images = pictures(channels).repeat(20, 1, 1, 1)
+    draws = uniform(len(images), jitter.draws)
+    found = jitter(images, draws)
+    expected = torch.stack(
+        [
+            from_pillow(jitter_naive(to_pillow(image), u, jitter))
+            for image, u in zip(images, draws, strict=True)
+        ]
+    )
+    # Factors are float32 here: one blend may be cut off on the other side of a number,
+    # which the next ones enlarge.
+    assert (found != expected).float().mean() < 1e-3
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_grayscale_is_pillows_with_its_probability(channels):
+    images = pictures(channels)
+    found = RandomGrayscale(0.3)(images, torch.tensor([[0.1], [0.3]] * 3))
+    for row, (image, own) in enumerate(zip(images, found, strict=True)):
+        gray = from_pillow(to_pillow(image).convert("L")).expand_as(image)
+        assert torch.equal(own, image if row % 2 else gray)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", [(3, 32, 32), (1, 5, 9)], ids=str)
+def test_blur_is_scipys(shape, dtype):
+    images = pictures(*shape)
+    images = images if dtype == torch.uint8 else images.to(dtype) / 255
+    blur, draws = GaussianBlur((0.1, 2.0), 0.8), uniform(6, 2)
+    found = blur(images, draws)
+    assert found.dtype == dtype
+    for image, own, (chance, width) in zip(images, found, draws, strict=True):
+        if chance >= 0.8:
+            assert torch.equal(own, image)
+            continue
+        sigma = 0.1 + 1.9 * float(width)
+        how = {"mode": "mirror", "radius": 6, "axes": (1, 2)}
+        expected = gaussian_filter(image.double().numpy(), sigma, **how)
+        tolerance = 0.501 if dtype == torch.uint8 else 1e-5
+        assert np.abs(own.double().numpy() - expected).max() < tolerance
+
+
+POLICY = PerMember(RandomCrop(2), [HorizontalFlip(), Mixup(0.3)], [])
+
+
+def test_lists_are_policies_and_augmentations_are_steps():
+    steps = (RandomCrop(2), HorizontalFlip())
+    assert policy_of(steps) == policy_of([*steps]) == steps
+    lists = [[RandomCrop(2)], (HorizontalFlip(), Mixup(0.3)), []]
+    assert policy_of(lists) == policy_of([POLICY]) == policy_of(POLICY) == POLICY
+    assert policy_of([RandomCrop(2), [HorizontalFlip(), Mixup(0.3)], []]) == POLICY
+    assert policy_of([]) == ()
+
+
+def test_it_is_written_as_it_is_called():
+    text = written(POLICY)
+    assert text == (
+        "PerMember((RandomCrop(padding=2),), (HorizontalFlip(), Mixup(alpha=0.3)), ())"
+    )
+    assert read(text, "augmentation") == POLICY
+    assert from_document(document(POLICY)) == POLICY
+
+
+def test_what_is_no_augmentation_is_refused():
+    rule = "a policy must be an augmentation, or several in order, got 'Mixup'"
+    with pytest.raises(ValueError, match=rule):
+        PerMember([Mixup()], ["Mixup"])

@@ -1,12 +1,35 @@
+"""Images that cannot be read: those read together are named together."""
+
+import multiprocessing
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch.utils.data import Subset
 
 import tepui
 from data_layouts import picture
-from tepui.data import Arrays, Frame, ImageFiles, Normalize, image_files, to_arrays
-from tepui.data.image_files import decode, decode_all, images_in
+from tepui.data import (
+    CIFAR10,
+    Arrays,
+    Frame,
+    ImageFiles,
+    ImageFolder,
+    Normalize,
+    UnlabeledFolder,
+    image_files,
+    prepared_like,
+    to_arrays,
+)
+from tepui.data.image_files import (
+    UnreadableImageError,
+    decode,
+    decode_all,
+    images_in,
+    unreadable,
+)
 from tepui.data.loading import as_arrays, in_order
 
 CPU = torch.device("cpu")
@@ -80,15 +103,6 @@ def test_a_frame_scales_the_shorter_side_and_cuts_the_center(tmp_path):
     assert (image[:, :, 1:-1] == 200).all()
 
 
-def test_a_margin_leaves_the_border_out(tmp_path):
-    pixels = np.zeros((256, 300, 3), dtype=np.uint8)
-    pixels[16:-16, 38:-38] = 200
-    Image.fromarray(pixels).save(tmp_path / "x.png")
-    image = decode(tmp_path / "x.png", Frame(224, margin=256 / 224))
-    assert image.shape == (3, 224, 224)
-    assert (image == 200).all()
-
-
 @pytest.mark.parametrize("size", [(3, 5), (5, 3), (7, 7), (1, 9)])
 @pytest.mark.parametrize("side", [1, 2, 6])
 def test_any_size_fits_any_frame(size, side, tmp_path):
@@ -100,7 +114,7 @@ def test_any_size_fits_any_frame(size, side, tmp_path):
 
 def test_images_of_two_sizes_are_named(files, tmp_path):
     odd = picture(tmp_path / "odd.png", size=(9, 8))
-    with pytest.raises(ValueError, match=r"8x8 pixels in .*0\.png and 9x8 .*odd\.png"):
+    with pytest.raises(ValueError, match=r"odd\.png must .*\(3, 8, 8\).*\(3, 8, 9\)"):
         decode_all([*files, odd])
     assert decode_all([*files, odd], Frame(8)).shape == (7, 3, 8, 8)
 
@@ -121,18 +135,6 @@ def test_less_common_formats_are_found_and_read(suffix, tmp_path):
     assert decode(path).shape == (3, 4, 4)
 
 
-NORMALIZE = Normalize((0.5, 0.4, 0.3), (0.1, 0.2, 0.3))
-
-
-def test_samples_are_normalized_as_batches_are(files):
-    data = ImageFiles(files, range(6), normalize=NORMALIZE)
-    expected = NORMALIZE(torch.stack([naive(path) for path in files]))
-    assert torch.equal(torch.stack([data[i][0] for i in range(6)]), expected)
-    assert torch.equal(data.held.prepare(data.held.inputs), expected)
-    assert data[3][1] == 3
-    assert len(data) == 6
-
-
 def test_what_fits_is_held_in_tensors_once(files, monkeypatch):
     data = ImageFiles(files, range(6))
     held = as_arrays(data)
@@ -142,22 +144,6 @@ def test_what_fits_is_held_in_tensors_once(files, monkeypatch):
     assert to_arrays(data) is held
     monkeypatch.setattr("tepui.data.image_files.MEMORY", 6 * 8 * 8 * 3 - 1)
     assert as_arrays(ImageFiles(files, range(6))) is None
-
-
-def test_what_does_not_fit_trains_and_evaluates_the_same(files, monkeypatch):
-    def trained():
-        data = ImageFiles(files, [0, 1, 0, 1, 0, 1])
-        ensemble = tepui.Ensemble.build(
-            lambda: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 2)), 2
-        )
-        method = tepui.methods.DeepEnsemble()
-        options = {"epochs": 2, "batch_size": 2, "progress": "none"}
-        tepui.fit(ensemble, data, method=method, **options)
-        return tepui.evaluate(ensemble, data).clean
-
-    held = trained()
-    monkeypatch.setattr("tepui.data.image_files.MEMORY", 0)
-    assert trained().nll == pytest.approx(held.nll, rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -185,3 +171,243 @@ def test_images_in_batches_are_never_all_held(files, monkeypatch):
         assert torch.equal(batch.inputs, inputs)
     with pytest.raises(TypeError):
         as_arrays(ImageFiles(files, [0] * 6))
+
+
+CPU = torch.device("cpu")
+
+
+def damage(*paths):
+    for path in paths:
+        path.write_bytes(b"no image")
+
+
+def refused(make):
+    """Return what an error says in its first line, and the files it names."""
+    with pytest.raises(UnreadableImageError) as raised:
+        make()
+    first, *lines = str(raised.value).splitlines()
+    named = {Path(line.strip().split(" must be a valid image: ")[0]) for line in lines}
+    assert named == raised.value.reasons.keys()
+    return first, {file.name for file in named}
+
+
+@pytest.fixture
+def learned(tmp_path):
+    """Return the files of two classes, and what trains on them."""
+    made = [picture(tmp_path / f"{n:02}.png", size=(8, 8)) for n in range(20)]
+
+    def fit(data=None, **options):
+        data = ImageFiles(made, [n % 2 for n in range(20)]) if data is None else data
+        ensemble = tepui.Ensemble.build(
+            lambda: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 2)), 2
+        )
+        options = {"epochs": 1, "batch_size": 4, "progress": "none", **options}
+        tepui.fit(ensemble, data, method=tepui.methods.DeepEnsemble(), **options)
+
+    return made, fit
+
+
+SEVERAL = "files must be images that can be read, got {} that cannot:"
+
+
+def test_images_held_in_memory_are_named_together(learned):
+    made, fit = learned
+    damage(made[0], made[11], made[19])
+    with pytest.raises(UnreadableImageError, match=r"^.*00\.png must be a valid image"):
+        fit()
+    picture(made[0], size=(8, 8))
+    found = refused(fit)
+    assert found == (SEVERAL.format(2), {"11.png", "19.png"})
+
+
+def test_of_images_that_are_streamed_those_of_a_batch_are_named(learned, monkeypatch):
+    monkeypatch.setattr(image_files, "MEMORY", 0)
+    made, _ = learned
+    damage(made[5], made[7], made[19])
+
+    def read():
+        return [*in_order(ImageFiles(made, [0] * 20), 4, device=CPU)]
+
+    assert refused(read) == (SEVERAL.format(2), {"05.png", "07.png"})
+    assert unreadable(made, None, False).keys() == {made[5], made[7], made[19]}
+
+
+def test_an_image_that_may_not_be_read_is_one_of_them(learned, monkeypatch):
+    made, fit = learned
+    damage(made[4])
+    kept = image_files.decode
+
+    def guarded(path, *given, **options):
+        if path == made[9]:
+            raise PermissionError(13, "Permission denied", str(path))
+        return kept(path, *given, **options)
+
+    monkeypatch.setattr(image_files, "decode", guarded)
+    with pytest.raises(UnreadableImageError, match="got 2 that cannot") as raised:
+        fit()
+    assert "Permission denied" in raised.value.reasons[made[9]]
+
+
+def test_an_error_that_is_kept_keeps_no_worker(learned, monkeypatch):
+    made, _ = learned
+    damage(made[4])
+    monkeypatch.setattr(image_files, "MEMORY", 0)
+    before = {*multiprocessing.active_children()}
+    data = Subset(ImageFiles(made, [0] * 20).in_batches(), range(20))
+    with pytest.raises(UnreadableImageError):
+        for _ in in_order(data, 2, device=CPU, workers=1):
+            pass
+    for worker in {*multiprocessing.active_children()} - before:
+        worker.join(60)
+    assert {*multiprocessing.active_children()} <= before
+
+
+def flat(folder, classes=("cat", "dog"), images=10):
+    for number, name in enumerate(classes):
+        for image in range(images):
+            shade = (50 * number + image, 0, 0)
+            picture(folder / name / f"{image}.png", shade, size=(6, 6))
+    return folder
+
+
+@pytest.mark.parametrize("test_name", ["test", "val"])
+def test_parts_on_disk_are_taken(test_name, tmp_path):
+    flat(tmp_path / "train", images=3)
+    flat(tmp_path / test_name, images=2)
+    train, test = ImageFolder(tmp_path), ImageFolder(str(tmp_path), train=False)
+    assert train.targets.tolist() == [0, 0, 0, 1, 1, 1]
+    assert test.targets.tolist() == [0, 0, 1, 1]
+    assert train.classes == test.classes == ("cat", "dog")
+    assert test.files[0] == tmp_path / test_name / "cat" / "0.png"
+
+
+def test_without_parts_a_fifth_of_each_class_is_for_test(tmp_path):
+    flat(tmp_path, ("ant", "bee", "cat"))
+    train, test = ImageFolder(tmp_path), ImageFolder(tmp_path, train=False)
+    assert train.targets.bincount().tolist() == [8, 8, 8]
+    assert test.targets.bincount().tolist() == [2, 2, 2]
+    assert sorted([*train.files, *test.files]) == sorted(tmp_path.rglob("*.png"))
+
+
+def test_a_new_image_moves_few_others(tmp_path):
+    flat(tmp_path, images=40)
+    before = set(ImageFolder(tmp_path, train=False).files)
+    picture(tmp_path / "cat" / "new.png", size=(6, 6))
+    after = set(ImageFolder(tmp_path, train=False).files)
+    assert len(before - after) <= 1
+
+
+def test_a_test_class_unknown_in_training_is_refused(tmp_path):
+    flat(tmp_path / "train")
+    flat(tmp_path / "test", ("cat", "dog", "emu"))
+    for train in (True, False):
+        with pytest.raises(
+            ValueError, match=r"emu must be one of the 2 classes of .*tr"
+        ):
+            ImageFolder(tmp_path, train=train)
+
+
+def test_absent_test_classes_keep_the_numbers(tmp_path):
+    flat(tmp_path / "train")
+    flat(tmp_path / "test", ("dog",), images=1)
+    assert ImageFolder(tmp_path, train=False).targets.tolist() == [1]
+
+
+def test_a_class_may_be_called_test(tmp_path):
+    assert ImageFolder(flat(tmp_path, ("test",))).classes == ("test",)
+
+
+def test_a_size_and_constants_can_be_given(tmp_path):
+    data = ImageFolder(flat(tmp_path), size=3, mean=(0, 0, 0), std=(1, 1, 1))
+    assert data[0][0].shape == (3, 3, 3)
+    assert data.normalize == Normalize((0, 0, 0), (1, 1, 1))
+
+
+def images_directly_in_it(folder):
+    picture(folder / "0.png", size=(6, 6))
+
+
+def empty_class(folder):
+    flat(folder)
+    (folder / "emu").mkdir()
+
+
+def no_test(folder):
+    flat(folder / "train")
+
+
+def one_image_each(folder):
+    flat(folder, images=1)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda folder: None, ValueError, "hold one folder per class"),
+        (
+            images_directly_in_it,
+            ValueError,
+            r"\(images/cat, .*, got 'images without one'",
+        ),
+        (empty_class, ValueError, "emu must hold images, got 'none'"),
+        (no_test, FileNotFoundError, "must hold test or val beside train"),
+        (one_image_each, ValueError, "leave at least one image in each part"),
+        (lambda folder: folder.rmdir(), FileNotFoundError, "must be a folder"),
+    ],
+)
+def test_mistakes_in_folders_are_named(make, error, message, tmp_path):
+    folder = tmp_path / "images"
+    folder.mkdir()
+    make(folder)
+    with pytest.raises(error, match=message):
+        ImageFolder(folder, train=False)
+
+
+def test_unlabeled_images_have_no_class(tmp_path):
+    data = UnlabeledFolder(flat(tmp_path))
+    assert len(data) == 20
+    assert data.targets.unique().tolist() == [-1]
+    assert data.held.inputs.shape == (20, 3, 6, 6)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="must hold images"):
+        UnlabeledFolder(tmp_path / "empty")
+    with pytest.raises(FileNotFoundError, match="no image or folder of images"):
+        UnlabeledFolder(tmp_path / "nowhere")
+
+
+def test_real_textures(shared_textures, shared_cifar):
+    train = ImageFolder(shared_textures, size=32)
+    test = ImageFolder(shared_textures, train=False, size=32)
+    assert (len(train), len(test)) == (960, 240)
+    assert train.classes[0] == "banded"
+    test = CIFAR10(shared_cifar, train=False)
+    ood = prepared_like(UnlabeledFolder(shared_textures), test)
+    assert ood.held.inputs.shape == (1200, 3, 32, 32)
+    assert ood.normalize == CIFAR10.normalization
+
+
+def test_all_images_are_one_set(tmp_path):
+    flat(tmp_path / "one")
+    whole = ImageFolder(tmp_path / "one", part="all")
+    assert list(whole.files) == sorted((tmp_path / "one").rglob("*.png"))
+    assert whole.targets.bincount().tolist() == [10, 10]
+    flat(tmp_path / "two" / "train", images=3)
+    flat(tmp_path / "two" / "val", ("dog",), images=2)
+    for train in (True, False):
+        both = ImageFolder(tmp_path / "two", train, part="all")
+        assert both.targets.tolist() == [0, 0, 0, 1, 1, 1, 1, 1]
+    with pytest.raises(ValueError, match="part must be one of"):
+        ImageFolder(tmp_path / "one", part="some")
+
+
+def test_a_class_and_an_image_may_be_links(tmp_path):
+    flat(tmp_path / "store")
+    linked = tmp_path / "linked"
+    (linked / "cat").mkdir(parents=True)
+    (linked / "cat" / "again").symlink_to(linked)  # leads back to itself
+    (linked / "cat" / "one.png").symlink_to(tmp_path / "store" / "dog" / "0.png")
+    (linked / "cat" / "gone.png").symlink_to(tmp_path / "nothing.png")
+    (linked / "dog").symlink_to(tmp_path / "store" / "dog")
+    found = ImageFolder(linked, part="all")
+    assert found.targets.bincount().tolist() == [1, 10]
+    assert torch.equal(found[0][0], found[1][0])

@@ -56,10 +56,6 @@ def test_partners_are_one_cycle_of_all(keys):
     assert sorted(seen) == list(range(len(keys)))  # so nobody is alone
 
 
-def test_equal_keys_have_partners_too():
-    assert next_larger(torch.zeros(3)).tolist() == [1, 2, 0]
-
-
 @pytest.mark.parametrize("alpha", [0.05, 0.2, 1.0, 5.0])
 def test_shares_are_beta_distributed(alpha):
     """Within half a step of the table of the exact distribution, at every point."""
@@ -146,8 +142,8 @@ def test_a_sample_alone_is_itself(mixing):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Mixup(0.0), "alpha must be positive, got 0.0"),
-        (lambda: CutMix(-1.0), "alpha must be positive, got -1.0"),
+        (lambda: Mixup(0.0), "alpha must lie in .*, got 0.0"),
+        (lambda: CutMix(-1.0), "alpha must lie in .*, got -1.0"),
         (lambda: augment(torch.rand(2, 1, 4, 4), [Mixup()], draws(2, 2)), "Mixup must"),
     ],
 )

@@ -2,12 +2,10 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 import tepui
 from tepui.data import (
@@ -66,13 +64,6 @@ def test_noise_is_box_and_mullers_in_the_units_of_columns(samples, columns, std,
             normal = radius * math.cos(2 * math.pi * words[columns + column])
             expected = float(rows[sample, column]) + std * unit * normal
             assert float(found[sample, column]) == pytest.approx(expected, abs=1e-12)
-
-
-def test_noise_is_normal_and_independent_between_columns():
-    noise = ColumnNoise(0.5)(torch.zeros(20_000, 3), uniform(20_000)).double()
-    for column in noise.unbind(1):
-        assert stats.kstest((column / 0.5).numpy(), "norm").pvalue > 1e-3
-    assert np.abs(np.corrcoef(noise.numpy().T) - np.eye(3)).max() < 0.03
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
@@ -134,15 +125,6 @@ def test_word_dropout_matches_its_naive_twin():
     assert found["attention_mask"] is inputs["attention_mask"]
     wider = {"input_ids": torch.nn.functional.pad(inputs["input_ids"], (0, 6))}
     assert torch.equal(step(wider, keys)["input_ids"][:, :5], found["input_ids"])
-
-
-@pytest.mark.parametrize("probability", [0.0, 0.3, 1.0])
-def test_the_share_of_lost_words_is_the_probability(probability):
-    tokens = torch.arange(3, 103).expand(2000, -1)
-    found = WordDropout(probability, token=1)({"input_ids": tokens}, uniform(2000))
-    assert float((found["input_ids"] == 1).float().mean()) == pytest.approx(
-        probability, abs=0.005
-    )
 
 
 class Foreign:
@@ -242,8 +224,8 @@ def test_training_knows_the_data_and_refuses_other_kinds(kind, table, tmp_path):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: ColumnNoise(-1.0), "std must be non-negative, got -1.0"),
-        (lambda: WordDropout(2.0), r"probability must lie in \[0, 1\], got 2.0"),
+        (lambda: ColumnNoise(-1.0), "std must lie in .*, got -1.0"),
+        (lambda: WordDropout(2.0), r"probability must lie in .*, got 2.0"),
         (
             lambda: ColumnNoise(units=(1.0,))(torch.zeros(2, 3), uniform(2)),
             "units must have one entry for each of 3 columns, got 1",

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 import tepui.data
-from tepui.data.corruptions.files import CorruptedArrays, CorruptedFolders
+from tepui.data.corruptions.files import CorruptedFiles
 
 IN_FILES = [
     item
@@ -28,7 +28,7 @@ def test_all_lists_every_public_name():
 @pytest.mark.parametrize("dataset", IN_FILES)
 def test_sets_in_files_are_asked_for_alike(dataset, tmp_path):
     names = list(inspect.signature(dataset).parameters)
-    corrupted = issubclass(dataset, CorruptedArrays | CorruptedFolders)
+    corrupted = issubclass(dataset, CorruptedFiles)
     expected = ["root", "download"] if corrupted else ["root", "train", "download"]
     assert names[: len(expected)] == expected
     part = {} if corrupted else {"train": False}

@@ -108,12 +108,9 @@ def as_parquet(file):
     return file.with_suffix(".parquet")
 
 
-def as_folder(file):
-    folder = file.parent / "folder"
-    folder.mkdir()
-    for part in ("train", "test"):
-        pandas.read_csv(file).to_parquet(folder / f"{part}.parquet")
-    return folder
+def as_excel(file):
+    pandas.read_csv(file).to_excel(file.with_suffix(".xlsx"), index=False)
+    return file.with_suffix(".xlsx")
 
 
 def as_semicolons(file):
@@ -127,7 +124,10 @@ def as_tabs(file):
     return file
 
 
-@pytest.mark.parametrize("form", [as_frame, as_parquet, as_semicolons, as_tabs])
+FORMS = [as_frame, as_parquet, as_excel, as_semicolons, as_tabs]
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_a_table_is_the_same_in_every_form(form, table_file):
     expected = Table(table_file, "sold", train=False)
     new = preparation_of(expected).table(table_file)
@@ -137,17 +137,6 @@ def test_a_table_is_the_same_in_every_form(form, table_file):
     assert torch.equal(found.targets, expected.targets)
     assert found.columns == expected.columns
     assert torch.equal(preparation_of(expected).table(source), new)
-
-
-def test_a_folder_holds_files_of_any_kind(table_file):
-    whole = kept(Table(as_folder(table_file), "sold")).apply(table_file)
-    assert torch.equal(Table(table_file.parent / "folder", "sold").inputs, whole.inputs)
-
-
-def test_an_excel_file_holds_what_the_csv_file_does(table_file):
-    file = table_file.with_suffix(".xlsx")
-    pandas.read_csv(table_file).to_excel(file, index=False)
-    assert torch.equal(Table(file, "sold").inputs, Table(table_file, "sold").inputs)
 
 
 @settings(deadline=None, max_examples=40)
@@ -356,15 +345,6 @@ def test_what_varies_by_rounding_alone_does_not_vary(cells, tmp_path):
     data = Table(path, "n")
     assert data.scaling.std == (1.0,)
     assert float(data.inputs.abs().max()) <= 1e-9
-
-
-def test_a_table_is_shown_in_a_line(table_file):
-    assert repr(Table(table_file, "sold", ignore=("price",))) == (
-        "Table(48 rows, 3 columns (age, city, income), target sold (2 classes))"
-    )
-    assert str(Table(table_file, "price", train=False)) == (
-        "Table(12 rows, 4 columns (age, city, income, sold), target price (numbers))"
-    )
 
 
 def test_wide_tables_are_read_in_linear_time():

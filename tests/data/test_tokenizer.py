@@ -1,6 +1,5 @@
 import json
 import sys
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -116,31 +115,6 @@ def test_code_beside_a_tokenizer_is_not_run(tmp_path, monkeypatch):
     with pytest.raises((ValueError, OSError)):
         HuggingFaceTokenizer(tmp_path)
     assert not trace.exists()
-
-
-class Unreachable:
-    """A hub that has no tokenizers."""
-
-    @staticmethod
-    def from_pretrained(name, **options):
-        raise OSError(f"{name} is not a local folder\nIf this is private, log in")
-
-
-def test_a_name_that_nobody_has_is_refused_in_our_words(monkeypatch):
-    library = SimpleNamespace(AutoTokenizer=Unreachable)
-    monkeypatch.setitem(sys.modules, "transformers", library)
-    message = r"^name must be a tokenizer on .*, got 'fog': fog is not a local folder$"
-    with pytest.raises(ValueError, match=message):
-        HuggingFaceTokenizer("fog")
-    with pytest.raises(ValueError, match=r"^name must be a string or a path, got None"):
-        HuggingFaceTokenizer(None)
-
-
-def test_a_missing_library_is_named_with_its_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    message = r'transformers is not installed: pip install "tepui\[text\]"'
-    with pytest.raises(ImportError, match=message):
-        HuggingFaceTokenizer("albert-base-v2")
 
 
 def test_a_hugging_face_tokenizer_travels_with_its_ensemble(tmp_path):

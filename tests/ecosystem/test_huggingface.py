@@ -1,14 +1,12 @@
 """Classifiers of transformers: members, saved with their configuration."""
 
-import json
-
 import pytest
 import torch
 from torch import nn
 
 import tepui
 from tepui.core.storage import read_tensors, write_tensors
-from tepui.models import from_huggingface
+from tepui.models import from_huggingface, split_last_layers
 from tepui.modules.running import forward
 
 library = pytest.importorskip("transformers", reason="needs the extra text")
@@ -93,6 +91,8 @@ def test_outputs_are_the_librarys_own(published):
     model = from_huggingface(folder, num_classes=5, kind=kind).eval()
     torch.testing.assert_close(forward(model, samples(kind)), expected)
     assert model.classifier.out_features == 5
+    whole = split_last_layers(model).whole().eval()
+    torch.testing.assert_close(forward(whole, samples(kind)), expected)
 
 
 def test_a_saved_ensemble_needs_no_factory(published, tmp_path, monkeypatch):
@@ -130,7 +130,7 @@ def test_pretrained_members_are_trained_and_come_back(tmp_path):
     tepui.fit(
         ensemble,
         data,
-        method=tepui.methods.SAM(),
+        method=tepui.methods.SharpBalance(rho=0.1),
         epochs=2,
         device="cpu",
         progress="none",
@@ -199,11 +199,3 @@ def test_a_file_names_no_place(saved):
     doctored(saved, lambda config: config.update(name="some/body"))
     with pytest.raises(ValueError, match=r"config in .* must hold the arguments of"):
         tepui.load(saved)
-
-
-def test_code_beside_a_published_model_is_forgotten(tmp_path):
-    _, values = CONFIGS["bert"]
-    document = {**values, "model_type": "bert", "auto_map": {"AutoConfig": "a.Config"}}
-    (tmp_path / "config.json").write_text(json.dumps(document))
-    model = from_huggingface(tmp_path, 3, pretrained=False)
-    assert "auto_map" not in model.config["document"]

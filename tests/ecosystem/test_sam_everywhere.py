@@ -7,7 +7,6 @@ raises and says what to do instead.
 import ast
 import copy
 import json
-import re
 import runpy
 import subprocess
 import sys
@@ -18,11 +17,8 @@ import pytest
 import torch
 
 import sam_loops
-import tepui
 from processes import LAUNCHER, environment_here
-from sam_loops import CLIP, RHO, SETTINGS, TEPUI, make_net, written_out
-from tepui.training.optimizer import SGD
-from tepui.training.schedule import Constant
+from sam_loops import CLIP, TEPUI, make_net, written_out
 
 # The frameworks' own advice: loaders without workers, logging, what they retire.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -113,28 +109,6 @@ def test_two_processes_give_the_weights_of_a_batch_in_two_parts(kind):
     written_out(expected, parts=2)
     sam_loops.two_processes(net, TEPUI, kind)
     assert distance(net, expected) < 1e-11
-
-
-def test_fit_gives_the_same_weights(monkeypatch):
-    expected = make_net(torch.float32)
-    x, y = next(sam_loops.batches_of(expected))
-    batches = [(x, y)] * sam_loops.STEPS
-    net = copy.deepcopy(expected)
-    monkeypatch.setattr(sam_loops, "batches_of", lambda _: batches)
-    written_out(expected)
-    tepui.fit(
-        tepui.Ensemble([net]),
-        tepui.data.Arrays(x, y),
-        method=tepui.methods.SAM(rho=RHO),
-        epochs=sam_loops.STEPS,
-        batch_size=sam_loops.ROWS,
-        optimizer=SGD(**SETTINGS),
-        schedule=Constant(),
-        clip_norm=CLIP,
-        device="cpu",
-        progress="none",
-    )
-    assert_same_state(net, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_lightning_refuses_batches_accumulated_outside_the_closure():
@@ -277,15 +251,6 @@ def test_an_example_runs_and_learns(file, tmp_path):
     words = "accuracy on the training data "
     (line,) = [line for line in ended.stdout.splitlines() if line.startswith(words)]
     assert float(line.removeprefix(words)) > 0.85
-
-
-def test_the_page_names_every_example_and_shows_lines_of_it():
-    page = (ROOT / "docs" / "sam_everywhere.md").read_text()
-    assert all(f"`examples/sam/{file.name}`" in page for file in EXAMPLES)
-    shown = re.findall(r"`(examples/sam/\w+\.py)`:\n\n```py\n(.*?)```", page, re.S)
-    assert len(shown) == page.count("```py\n")
-    for file, lines in shown:
-        assert lines in (ROOT / file).read_text(), file
 
 
 @pytest.mark.parametrize(

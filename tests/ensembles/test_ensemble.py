@@ -2,8 +2,6 @@
 
 import subprocess
 import sys
-from collections import UserDict
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,10 +10,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 import tepui
-from strategies import RULES, ensembles, modest
+from strategies import RULES, modest
 from tepui import Ensemble, metrics
 from tepui.core.storage import same_bits
-from tepui.tasks import ClassPrediction
 
 OF_HEIGHT = ["energy", "max_logit"]
 SCORES = ["max_mean_probability", "pds", "entropy", "mutual_information"]
@@ -143,29 +140,6 @@ def test_logits_have_the_type_of_the_members(dtype):
     )
 
 
-class Text(nn.Module):
-    """Takes keywords and answers with an object, as language models do."""
-
-    def __init__(self):
-        super().__init__()
-        self.embedding = nn.Embedding(9, 3)
-
-    def forward(self, ids, mask):
-        mixed = (self.embedding(ids) * mask[..., None]).sum(1)
-        return SimpleNamespace(logits=mixed)
-
-
-@pytest.mark.parametrize("kind", [dict, UserDict])
-def test_inputs_may_be_a_mapping(kind):
-    noise = torch.Generator().manual_seed(0)
-    ids = torch.randint(9, (5, 6), generator=noise)
-    mask = torch.rand(5, 6, generator=noise)
-    ensemble = Ensemble.build(Text, members=2)
-    logits = ensemble.logits(kind(mask=mask, ids=ids), batch_size=2)
-    expected = [member(ids, mask).logits for member in ensemble.members]
-    torch.testing.assert_close(logits, torch.stack(expected).detach())
-
-
 def test_bad_calls_are_refused():
     ensemble = Ensemble.build(linear, members=2).double()
     with pytest.raises(ValueError, match=r"^batch_size must be positive, got 0"):
@@ -176,17 +150,6 @@ def test_bad_calls_are_refused():
         ensemble.predict(X[:0])
     with pytest.raises(ValueError, match=r"^outputs must not be NaN"):
         ensemble.predict(X * torch.nan)
-
-
-@modest
-@given(ensembles(), st.sampled_from(RULES))
-def test_a_prediction_says_what_the_metrics_say(logits, rule):
-    out = ClassPrediction(logits, rule=rule)
-    assert torch.equal(out.probs, metrics.ensemble_probs(logits, rule=rule))
-    assert torch.equal(out.labels, metrics.ensemble_predictions(logits, rule=rule))
-    chosen = out.probs[torch.arange(len(out.labels)), out.labels]
-    assert torch.equal(out.confidence, chosen)
-    assert torch.equal(out.confidence, out.probs.amax(1))
 
 
 def test_predict_runs_the_members_once_and_keeps_the_rule():

@@ -126,10 +126,6 @@ def test_what_is_missing_under_a_prefix_is_listed_without_it(tmp_path):
     torch.save(prefixed(state, "model"), tmp_path / "x.pt")
     with pytest.raises(ValueError, match=r"missing \['2\.bias'\] \(1\) and unexp"):
         ensemble_of([tmp_path / "x.pt"], network)
-    state["2.bias"], state["2.extra"] = torch.zeros(3), torch.zeros(3)
-    torch.save(prefixed(state, "model"), tmp_path / "x.pt")
-    with pytest.raises(ValueError, match=r"unexpected \['2\.extra'\] \(1\)"):
-        ensemble_of([tmp_path / "x.pt"], network)
 
 
 @pytest.mark.parametrize("words", [(), ("module",), ("model",)])
@@ -167,9 +163,6 @@ def test_other_files_are_refused_in_words(tmp_path):
         read_checkpoint(tmp_path / "none.pt")
     torch.save({"epoch": 3, "lr": 0.1}, tmp_path / "x.pt")
     with pytest.raises(ValueError, match=r"hold tensors by name.*'epoch': 'int'"):
-        read_checkpoint(tmp_path / "x.pt")
-    torch.save(torch.zeros(3), tmp_path / "x.pt")
-    with pytest.raises(ValueError, match=r"hold tensors by name.*got 'Tensor'"):
         read_checkpoint(tmp_path / "x.pt")
     torch.save(network().state_dict(), tmp_path / "x.pt")
     whole = (tmp_path / "x.pt").read_bytes()

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import tepui
+from ensembles.blobs import blobs, overconfident
 from tepui import Ensemble, tasks
 from tepui.data import Arrays
 from tepui.losses import MSE, GaussianNLL, Quantiles
@@ -16,25 +17,6 @@ from tepui.metrics import ece, ensemble_probs, nll
 from tepui.tasks import TaskLacksError
 
 METHODS = ("temperature", "vector", "isotonic")
-
-
-def blobs(samples, seed=0):
-    """Three classes that overlap."""
-    generator = torch.Generator().manual_seed(seed)
-    labels = torch.randint(3, (samples,), generator=generator)
-    centers = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.5]])
-    noise = torch.randn(samples, 2, generator=generator)
-    return Arrays(centers[labels] + noise, labels)
-
-
-def overconfident(members=3):
-    """Members that know the classes and say so ten times too loudly."""
-    ensemble = Ensemble.build(lambda: nn.Linear(2, 3), members, seed=1)
-    with torch.no_grad():
-        for member in ensemble.members:
-            right = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.5]])
-            member.weight.copy_(6 * right + member.weight)
-    return ensemble
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -71,16 +53,6 @@ def test_saved_ensembles_predict_the_same(method, score, tmp_path):
     ensemble.calibration = None
     ensemble.save(tmp_path, overwrite=True)
     assert tepui.load(tmp_path, lambda: nn.Linear(2, 3)).calibration is None
-
-
-def test_sets_hold_the_class_as_often_as_promised():
-    ensemble, test = overconfident(), blobs(3000, seed=2)
-    for score in ("threshold", "aps"):
-        ensemble.conformal(blobs(3000, seed=1), 0.95, score, seed=0)
-        sets = ensemble.predict(test).sets
-        share = sets.gather(1, test.targets[:, None]).double().mean().item()
-        error = math.sqrt(0.95 * 0.05 * 2 / 3000)
-        assert abs(share - 0.95) < 4 * error
 
 
 def test_sets_are_made_of_calibrated_probabilities():

@@ -210,7 +210,7 @@ def test_who_does_not_know_the_preparation_takes_no_raw_inputs(tmp_path):
     with pytest.raises(ValueError, match="know how its training data were prepared"):
         unprepared.predict(PREPARED, raw=True)
     Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(tmp_path / "a.png")
-    with pytest.raises(ValueError, match="training images were prepared"):
+    with pytest.raises(ValueError, match="prepared to take image files"):
         unprepared.predict(tmp_path)
     own = trained(Own(True))
     assert own.preparation is None

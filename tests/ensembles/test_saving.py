@@ -99,14 +99,6 @@ def test_number_types_come_back_without_rounding(tmp_path, dtype):
         assert same_bits(weights(tepui.load(tmp_path, factory)), weights(ensemble))
 
 
-@pytest.mark.parametrize("factory", [None, mlp])
-def test_loading_leaves_the_global_generator_alone(tmp_path, factory):
-    saved(tmp_path)
-    before = torch.get_rng_state()
-    tepui.load(tmp_path, factory)
-    assert torch.equal(before, torch.get_rng_state())
-
-
 def test_an_ensemble_is_not_overwritten_silently(tmp_path):
     first = saved(tmp_path)
     second = Ensemble.build(mlp, members=2, seed=14)

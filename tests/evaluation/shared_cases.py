@@ -89,19 +89,12 @@ def evaluated(out, exchange=None, *, samples, loaded=False, calibrated=False):
     return found.document(), Counting.seen // 3
 
 
-SKETCH = {"shifted": {"sketch": data(40, 0)}}
-
-
 # What the first and the second process are told.
-def fog(size):
-    return {("fog", 1): data(size, 0)}
-
-
 DIFFERENCES = {
-    r"natural.sketch.\w+": (SKETCH, {"shifted": {"sketch": data(40, 1)}}),
-    r"c\w+.0.\w+": (SKETCH, {"shifted": {**SKETCH["shifted"], **fog(40)}}),
-    "rule": (SKETCH, {**SKETCH, "rule": "vote"}),
-    r"copies.0.\w+": tuple({"shifted": fog(size)} for size in (40, 1031)),
+    r"natural.sketch.\w+": tuple({"shifted": {"sketch": data(40, n)}} for n in (0, 1)),
+    r"copies.0.\w+": tuple({"shifted": {("fog", 1): data(n, 0)}} for n in (40, 1031)),
+    "rule": ({"rule": "probability"}, {"rule": "vote"}),
+    "batch_size": ({"batch_size": 5}, {"batch_size": 6}),
 }
 
 
@@ -127,9 +120,6 @@ def rank(folder):
         lambda: tepui.evaluate(ensemble, test, exchange=exchange)
     )
     same = tepui.Ensemble.build(Counting, members=1, seed=0)
-    found["other batches"] = said(
-        lambda: tepui.evaluate(same, test, batch_size=5 + number, exchange=exchange)
-    )
     for name, told in DIFFERENCES.items():
         found[name] = said(
             lambda how=told[number == 1]: tepui.evaluate(

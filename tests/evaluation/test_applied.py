@@ -7,28 +7,12 @@ import torch
 from torch import nn
 
 import tepui
+from ensembles.blobs import blobs, overconfident
 from tepui import Ensemble, tasks
 from tepui.data import Arrays
 from tepui.data.shifts import Shifts
 from tepui.evaluation.results import by_severity
 from tepui.metrics import ece, nll
-
-
-def blobs(samples, seed=0, noise=1.0):
-    generator = torch.Generator().manual_seed(seed)
-    labels = torch.randint(3, (samples,), generator=generator)
-    centers = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.5]])
-    drawn = torch.randn(samples, 2, generator=generator)
-    return Arrays(centers[labels] + noise * drawn, labels)
-
-
-def overconfident():
-    ensemble = Ensemble.build(lambda: nn.Linear(2, 3), 2, seed=1)
-    with torch.no_grad():
-        for member in ensemble.members:
-            right = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.5]])
-            member.weight.copy_(6 * right + member.weight)
-    return ensemble
 
 
 @pytest.mark.parametrize("method", ["temperature", "vector", "isotonic"])
@@ -100,22 +84,6 @@ def test_another_rule_or_fewer_classes_leave_it_out():
     ensemble.calibration = None
     ensemble.conformal(blobs(300, seed=1))
     assert tepui.evaluate(ensemble, test, rule="logit").applied is None
-
-
-def test_intervals_of_numbers():
-    ensemble = Ensemble.build(lambda: nn.Linear(2, 1), 2, task=tasks.Numbers())
-    generator = torch.Generator().manual_seed(0)
-    held, test = (
-        Arrays(
-            torch.randn(1000, 2, generator=generator),
-            torch.randn(1000, 1, generator=generator),
-        )
-        for _ in range(2)
-    )
-    ensemble.conformal(held, 0.8)
-    found = tepui.evaluate(ensemble, test).applied
-    assert abs(found.coverage - 0.8) < 4 * math.sqrt(0.16 * 2 / 1000)
-    assert found.size == pytest.approx(2 * float(ensemble.conformity.limit), rel=1e-5)
 
 
 def test_pixels():

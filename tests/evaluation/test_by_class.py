@@ -2,6 +2,7 @@
 
 import json
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import precision_recall_fscore_support
 from torch import nn
-from torch.utils.data import Dataset
 
 import tepui
 from strategies import modest
 from tepui import Ensemble, tasks
 from tepui.data import Arrays
 from tepui.evaluation import ByClass
+from tepui.evaluation.by_class import names_of
 from tepui.tasks.classes import set_sums
 
 NAMES = ("ham", "spam", "fraud")
@@ -64,28 +65,6 @@ def test_each_class_has_the_scores_of_scikit_learn(rule):
     assert found.coverage == found.size == ()
 
 
-def test_the_summary_names_the_class_that_is_found_least_often():
-    result = tepui.evaluate(linear(), mails(400))
-    found = result.by_class
-    worst = found.recall.index(min(found.recall))
-    name, count = found.names[worst], found.samples[worst]
-    said = f"mean {found.mean_recall:.4g}, lowest {min(found.recall):.4g} of {name}"
-    assert f"  recall by class           {said} ({count})\n" in str(result)
-    share = max(found.samples) / 400
-    assert f"  most frequent class       {share:.4g}\n" in str(result)
-
-
-def test_a_class_without_samples_has_no_recall_and_does_not_count_in_the_mean():
-    test = mails(200)
-    two = test.subset(torch.nonzero(test.targets < 2)[:, 0])
-    result = tepui.evaluate(linear(), two)
-    assert result.by_class.samples[2] == 0
-    assert math.isnan(result.by_class.recall[2])
-    assert result.document()["by_class"]["recall"][2] is None
-    first, second, _ = result.by_class.recall
-    assert result.by_class.mean_recall == pytest.approx((first + second) / 2)
-
-
 def test_sets_are_looked_at_class_by_class():
     ensemble, test = linear(), mails(500, seed=2)
     ensemble.conformal(mails(500, seed=1), 0.8)
@@ -124,48 +103,25 @@ def test_sums_of_sets_follow_their_definition(seed, samples, classes):
     assert set_sums(sets, labels).tolist() == expected
 
 
-class Some(Dataset):
-    """Two of five classes."""
-
-    class_subset = torch.tensor([False, True, False, False, True])
-
-    def __init__(self, classes):
-        self.classes = classes
-        self.inputs = torch.randn(9, 4, generator=torch.Generator().manual_seed(0))
-
-    def __len__(self):
-        return 9
-
-    def __getitem__(self, index):
-        return self.inputs[index], (1, 4)[index % 2]
+MASK = torch.tensor([False, True, False, False, True])
 
 
 @pytest.mark.parametrize(
-    ("classes", "names"),
+    ("classes", "outputs", "mask", "names"),
     [
-        (("cat", "dog", "cow", "hen", "pig"), ("dog", "pig")),
-        ((), ("1", "4")),
-        (("cat", "dog"), ("1", "4")),  # of something else
+        (("cat", "dog", "cow", "hen", "pig"), 2, MASK, ("dog", "pig")),
+        ((), 2, MASK, ("1", "4")),
+        (("cat", "dog"), 2, MASK, ("1", "4")),  # of something else
+        (("no", "fraud"), 1, None, ("fraud",)),  # of a yes or no its yes
+        ((), 1, None, ("yes",)),
+        (("fraud",), 1, None, ("fraud",)),
     ],
 )
-def test_classes_that_are_left_keep_their_names_or_numbers(classes, names):
-    ensemble = Ensemble.build(lambda: nn.Linear(4, 5), members=2, seed=13)
-    found = tepui.evaluate(ensemble, Some(classes)).by_class
-    assert found.names == names
-    assert found.samples == (5, 4)
-
-
-@pytest.mark.parametrize(
-    ("classes", "name"),
-    [(("no", "fraud"), "fraud"), ((), "yes"), (("fraud",), "fraud")],
-)
-def test_the_one_logit_of_a_yes_or_no_is_named_by_its_yes(classes, name):
-    inputs = torch.randn(30, 3, generator=torch.Generator().manual_seed(0))
-    targets = (inputs[:, :1] > 1).float()
-    ensemble = Ensemble.build(lambda: nn.Linear(3, 1), 2, task=tasks.Labels())
-    result = tepui.evaluate(ensemble, Arrays(inputs, targets, classes=classes))
-    found = result.by_class
-    assert found.names == (name,)
+def test_classes_that_are_left_keep_their_names_or_numbers(
+    classes, outputs, mask, names
+):
+    data = SimpleNamespace(classes=classes)
+    assert names_of(data, outputs, mask) == names
 
 
 @pytest.mark.parametrize("rule", ["probability", "vote"])

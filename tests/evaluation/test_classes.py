@@ -3,7 +3,6 @@
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import Dataset
 
 import tepui
 from data_layouts import picture
@@ -105,28 +104,3 @@ def test_unfamiliar_samples_and_stored_logits_have_the_classes_left(
 def test_classes_that_do_not_fit_are_refused(classes, message, root, ensemble):
     with pytest.raises(ValueError, match=message):
         tepui.evaluate(ensemble, ImageNetA(root, size=8), classes=classes)
-
-
-class Animals(Dataset):
-    """Any data set that says which classes it holds."""
-
-    classes = ("cat", "dog", "cow", "hen", "pig")
-
-    def __init__(self, class_subset):
-        self.class_subset = class_subset
-        self.inputs = torch.randn(9, 4, generator=torch.Generator().manual_seed(0))
-
-    def __len__(self):
-        return 9
-
-    def __getitem__(self, index):
-        return self.inputs[index], (1, 4)[index % 2]
-
-
-def test_any_data_set_can_say_which_classes_it_holds():
-    ensemble = tepui.Ensemble.build(lambda: nn.Linear(4, 5), members=2, seed=13)
-    actual = tepui.evaluate(ensemble, Animals(MASK))
-    assert actual.classes == 2
-    assert actual.clean == tepui.evaluate(ensemble, Animals(None), classes=MASK).clean
-    assert tepui.evaluate(ensemble, Animals(None)).classes == 5
-    assert tepui.evaluate(ensemble, Animals(MASK), classes="all").classes == 5

@@ -1,21 +1,16 @@
 """Every way to join members, beside every other."""
 
-from copy import deepcopy
-
 import pytest
 import torch
 from torch import nn
 
 from tepui import Ensemble, aggregations, metrics, oracle_selection
-from tepui.data import Arrays
 from tepui.ensembles.outputs import dataset_logits
 from tepui.evaluation.combining import greedy_soup, uniform_soup
 from training.cases import (
     CLASSES,
     assert_same_bits,
     copied,
-    images,
-    noisy_net,
     numbers,
     one_thread,
 )
@@ -35,35 +30,6 @@ WAYS = [
 
 def linear():
     return nn.Linear(4, CLASSES)
-
-
-def test_identical_members_make_every_way_the_single_model():
-    torch.manual_seed(0)
-    module = noisy_net()
-    module(images().inputs)
-    ensemble = Ensemble([deepcopy(module) for _ in range(4)])
-    test = images(60, seed=1)
-    rows = aggregations(ensemble, test, held_out=images(seed=2), statistics=images())
-    correct = module.eval()(test.inputs).argmax(-1) == test.targets
-    assert [row.way for row in rows] == WAYS
-    for row in rows:
-        assert row.accuracy == pytest.approx(float(correct.float().mean()))
-
-
-@pytest.mark.parametrize("mask", [(1, 1, 0, 0, 1), (0, 0, 0, 1, 1)])
-def test_identical_members_make_every_way_the_single_model_on_a_subset(mask):
-    torch.manual_seed(1)
-    module, mask = nn.Linear(4, 5), torch.tensor(mask, dtype=torch.bool)
-    inner = mask.nonzero()[:, 0]
-    test = Arrays(torch.randn(60, 4), inner[torch.randint(len(inner), (60,))])
-    ensemble = Ensemble([deepcopy(module) for _ in range(3)])
-    logits = module(test.inputs)
-    inside = logits.masked_fill(~mask, -float("inf")).argmax(-1) == test.targets
-    anywhere = logits.argmax(-1) == test.targets
-    for row in aggregations(ensemble, test, held_out=test, mask=mask):
-        vote = row.way == "ensemble, subset vote"
-        expected = anywhere if vote else inside
-        assert row.accuracy == pytest.approx(float(expected.float().mean()))
 
 
 def test_rows_are_those_of_their_functions():
@@ -89,18 +55,6 @@ def test_rows_are_those_of_their_functions():
     for way, value in expected.items():
         assert rows[way].accuracy == pytest.approx(float(value))
     assert_same_bits(before, ensemble)
-
-
-def test_only_the_oracle_is_flagged_and_wherever_it_is_shown():
-    ensemble = Ensemble.build(linear, members=3)
-    rows = aggregations(ensemble, numbers(), held_out=numbers(seed=1))
-    flagged = [row for row in rows if row.oracle]
-    assert [row.way for row in flagged] == ["best member"]
-    assert flagged[0].label == "best member (oracle: sees test labels)"
-    assert all("oracle" not in row.label for row in rows if not row.oracle)
-    assert type(oracle_selection(*dataset_logits(ensemble, numbers()))).__name__ == (
-        "OracleSelection"
-    )
 
 
 def test_the_oracle_is_the_best_member_and_the_first_of_equals():

@@ -158,14 +158,6 @@ def test_any_data_set_gives_what_tensors_give(ensemble, dataset, batch_size):
     same(evaluate(ensemble, dataset).clean, evaluate(ensemble, DATA).clean, rel=1e-5)
 
 
-def test_shifted_data_are_scored_cell_by_cell(ensemble):
-    result = evaluate(ensemble, DATA, shifted=shifts())
-    assert list(result.shifted) == list(shifts())
-    for cell, data in shifts().items():
-        same(result.shifted[cell], evaluate(ensemble, data).clean)
-    same(result.clean, evaluate(ensemble, DATA).clean)
-
-
 def test_means_are_means_and_ratios_are_ratios_of_means(ensemble):
     result = evaluate(ensemble, DATA, shifted=shifts())
     rows, mean = list(result.shifted.values()), result.corrupted_mean
@@ -221,14 +213,6 @@ def test_corruptions_of_the_augmentation_are_seen_in_training(tmp_path):
     assert "seen in training: brightness, gaussian blur\n" in str(found)
     plain = evaluate(Ensemble(ensemble.members, [1]), digits, shifted=copies)
     assert "seen" not in str(plain) + json.dumps(plain.document())
-
-
-@pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16"])
-def test_a_cpu_computes_in_float32_and_the_document_says_so(ensemble, precision):
-    expected = evaluate(ensemble, DATA, shifted=shifts()).document()
-    found = evaluate(ensemble, DATA, shifted=shifts(), precision=precision).document()
-    assert found == expected
-    assert found["precision"] == "float32"
 
 
 @pytest.mark.gpu

@@ -7,7 +7,7 @@ from torch import nn
 
 import tepui
 from mutations import REFUSED, SAME, counted
-from tepui import Ensemble, metrics
+from tepui import Ensemble
 from tepui.core.seeding import seeded
 from tepui.core.storage import read_tensors, write_tensors
 from tepui.data import Arrays
@@ -92,23 +92,6 @@ def test_detectors_of_others_and_members_without_features_are_refused():
         FeatureDetectors.fit(convolutions, images)
     with pytest.raises(ValueError, match="num_samples must be positive, got 0"):
         FeatureDetectors.fit(members, data(), num_samples=0)
-
-
-def test_held_out_samples_are_the_scale_of_others(tmp_path):
-    members, train, held, test = ensemble(), data(), data(90, 3), data(80, 4)
-    detectors = FeatureDetectors.fit(members, train, held_out=held, k=4)
-    logits = members.logits(held.inputs)
-    expected = naive(members, train, held, 4) | metrics.ood_scores(logits)
-    kept = zip(detectors.held_out.names, detectors.held_out.scores.T, strict=True)
-    for name, values in kept:
-        torch.testing.assert_close(values.float(), expected[name])
-    assert {"mahalanobis", "entropy"} < {*detectors.held_out.names}
-    members.detectors = detectors
-    found = members.predict(test).unfamiliarity()
-    assert members.predict(100 * test.inputs).unfamiliar(0.95).all()
-    write_detectors(tmp_path, detectors, members)
-    members.detectors = read_detectors(tmp_path, members)
-    assert torch.equal(members.predict(test).unfamiliarity(), found)
 
 
 def test_damaged_detectors_are_refused(tmp_path):

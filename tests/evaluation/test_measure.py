@@ -56,10 +56,3 @@ def test_several_values_are_numbered_and_names_may_be_given():
     assert math.isnan(actual["ball"].standard_error)
     text = json.dumps(actual["ball"].document(), allow_nan=False)
     assert json.loads(text)["standard_error"] is None
-
-
-def test_bad_measures_are_named():
-    with pytest.raises(ValueError, match="measures must have different names"):
-        tepui.measure(ensemble(), classified(), [worst_case, worst_case])
-    with pytest.raises(ValueError, match="measures must hold at least one, got 0"):
-        tepui.measure(ensemble(), classified(), [])

@@ -6,9 +6,8 @@ from itertools import compress
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import Subset
 
-import tepui
+from ensembles.blobs import blobs, overconfident
 from tepui import Ensemble, metrics, tasks
 from tepui.core.storage import read_tensors
 from tepui.data import Arrays, Normalize
@@ -92,18 +91,6 @@ def test_a_table_says_what_predict_says(ending, tmp_path):
         torch.testing.assert_close(numbers(table[name]), values)
     digits = [len(f"{n}".strip("0.").partition("e")[0]) for n in table["confidence"]]
     assert max(digits) <= 9  # those of float32
-
-
-def test_files_of_some_rows_are_one_table(tmp_path):
-    """As many machines write it, and pyarrow reads it."""
-    parquet, ensemble = pytest.importorskip("pyarrow.parquet"), linear()
-    for part in (range(12), range(12, 20)):
-        file, rows = tmp_path / f"{part.start}.parquet", {"row": part}
-        write_predictions(ensemble, Subset(LABELED, part), file, named=rows)
-    table = parquet.read_table(tmp_path).to_pydict()
-    place = torch.tensor(table["row"]).argsort()
-    found = torch.tensor(table["confidence"])[place]
-    torch.testing.assert_close(found.float(), ensemble.predict(X).confidence)
 
 
 def test_what_fails_midway_leaves_what_was_there(tmp_path, monkeypatch):
@@ -238,16 +225,10 @@ def test_bad_calls_are_refused(name, options, message, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["out.csv"]
 
 
-@pytest.mark.filterwarnings("ignore:dataset")
 @pytest.mark.parametrize("method", ["temperature", "vector", "isotonic"])
 def test_tables_hold_calibrated_answers_and_sets(tmp_path, method):
     """As predict gives them at once."""
-    noise = torch.randn(60, 4, generator=torch.Generator().manual_seed(1))
-    x = X.repeat(3, 1)
-    data = Arrays(x, (x + noise)[:, :3].argmax(1))
-    ensemble = Ensemble.build(lambda: nn.Linear(4, 3), members=2, seed=1)
-    how = {"method": tepui.methods.DeepEnsemble(), "epochs": 30, "progress": "none"}
-    tepui.fit(ensemble, Arrays(data.inputs, data.inputs[:, :3].argmax(1)), **how)
+    ensemble, data = overconfident(2), blobs(60)
     ensemble.calibrate(data, method=method)
     ensemble.conformal(data, coverage=0.8)
     file, out = tmp_path / "out.safetensors", ensemble.predict(data)
@@ -292,10 +273,3 @@ def test_files_say_which_samples_are_unfamiliar_and_by_what(
     assert [str(value) == "True" for value in table["unfamiliar"]] == called.tolist()
     names = [" ".join(compress(by, row)) for row in objecting.tolist()]
     assert [*table["objections"]] == names
-
-
-def test_what_is_unfamiliar_is_told_if_it_is_known(tmp_path):
-    assert write_predictions(linear(), LABELED, tmp_path / "a.csv") == []
-    said = write_predictions(judged(False), LABELED, tmp_path / "b.csv", level=0.9)
-    assert "of 20 rows" in said[0]
-    assert "mean unfamiliarity" in said[1]

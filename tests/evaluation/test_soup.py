@@ -92,14 +92,6 @@ def test_identical_members_give_the_member(factory, members):
     assert greedy_soup(ensemble, data).ingredients == (0,)
 
 
-def test_a_uniform_soup_is_the_mean_of_all():
-    ensemble = from_one_start()
-    actual = uniform_soup(ensemble).members[0].state_dict()
-    for name, tensor in actual.items():
-        tensors = torch.stack([m.state_dict()[name] for m in ensemble.members])
-        torch.testing.assert_close(tensor, tensors.mean(0), rtol=0, atol=1e-7)
-
-
 def greedy_naive(ensemble, data):
     """From the definition, with a plain mean of parameters."""
 

@@ -7,8 +7,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 import tepui
 from strategies import RULES, modest
@@ -31,19 +29,6 @@ def data(samples, classes, seed=0):
 
 def ensemble_of(members, classes):
     return tepui.Ensemble.build(lambda: nn.Linear(5, classes), members, seed=13)
-
-
-class Largest(TorchDispatchMode):
-    """Notes the bytes of the largest tensor that any operation returns."""
-
-    bytes = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        tensors = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
-        sizes = [tensor.untyped_storage().nbytes() for tensor in tensors]
-        self.bytes = max(self.bytes, *sizes, 0)
-        return result
 
 
 @modest
@@ -79,38 +64,6 @@ def test_scores_are_those_of_all_logits_at_once(sizes, batch_size, at_once, rule
     for name, expected in bins._asdict().items():
         actual = getattr(found.reliability["clean"], name)
         assert torch.equal(actual.nan_to_num(-1), expected.nan_to_num(-1))
-
-
-@modest
-@given(
-    batches=st.lists(st.integers(1, 9), min_size=1, max_size=6),
-    at_once=st.integers(1, 60),
-)
-def test_runs_are_those_that_the_whole_is_cut_into(batches, at_once):
-    logits = torch.randn(2, sum(batches), 3)
-    labels = torch.arange(sum(batches))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chunks, "LOGITS_AT_ONCE", at_once)
-        parts = zip(logits.split(batches, 1), labels.split(batches), strict=True)
-        runs = [*chunks.regrouped(parts)]
-        expected = [*chunks.chunks_of(logits, labels)]
-    assert len(runs) == len(expected)
-    for (run, numbers), chunk in zip(runs, expected, strict=True):
-        assert torch.equal(run, chunk.logits)
-        assert torch.equal(numbers, chunk.labels)
-
-
-@pytest.mark.parametrize("samples", [400, 4000])
-def test_memory_does_not_grow_with_the_samples(samples, tmp_path, monkeypatch):
-    members, classes, batch_size = 10, 20, 50
-    monkeypatch.setattr(chunks, "LOGITS_AT_ONCE", 30 * members * classes)
-    ensemble, test = ensemble_of(members, classes), data(samples, classes)
-    with Largest() as seen:
-        tepui.evaluate(
-            ensemble, test, ood={"x": test}, batch_size=batch_size, out=tmp_path
-        )
-    # A batch of logits, or a number of each sample; not all logits.
-    assert seen.bytes <= 8 * max(batch_size * members * classes, 2 * samples)
 
 
 def test_logits_are_stored_in_half_the_space_and_scores_stay(tmp_path):

@@ -99,7 +99,7 @@ CALLS = {
     ),
     "other ends": (
         lambda: interval_width(PAIRS, PAIRS[:2]),
-        r"lower must have the shape of upper, \(2, 4\), got \(3, 4\)",
+        r"lower must have shape \(2, 4\), to go with upper, got \(3, 4\)",
     ),
     "complex means": (
         lambda: gaussian_quantiles(PAIRS.to(torch.complex64), PAIRS, [0.5]),
@@ -141,7 +141,7 @@ CALLS = {
     ),
     "lost values": (
         lambda: mean_of(torch.full((5,), math.nan), {}),
-        r"^values that the model gives must not be NaN, got 5 NaN value\(s\) of 5",
+        r"^values that the model gives must not be NaN, got '5 NaN value\(s\) of 5'",
     ),
     "other extractor": (
         lambda: kept(lambda: nn.Linear(7, 3)),

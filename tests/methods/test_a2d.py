@@ -86,14 +86,3 @@ def test_parallel_loss_by_hand(pair_norm, pairs):
     method = A2D(weight=0.3, pair_norm=pair_norm)
     found = method.loss(coupled_batch(losses, logits_of(*rows)))
     close(found, 3.5 + 0.3 * agreement / pairs)
-
-
-def test_sequential_loss_by_hand():
-    """The third member: its own loss, the class of each earlier member, their mean."""
-    now, earlier = [0.2, 0.8], [[0.7, 0.3], [0.4, 0.6]]
-    losses = torch.tensor([[1.0, 2.0]], **DOUBLE)
-    method = A2D(weight=0.3, parallel=False)
-    found = method.loss(coupled_batch(losses, logits_of(now, *earlier)))
-    close(found, 1.5 + 0.3 * sum(a2d_naive(p, now) for p in earlier) / 2)
-    alone = method.loss(coupled_batch(losses, logits_of(now)))
-    close(alone, 1.5)

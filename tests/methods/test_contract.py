@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 from tepui import methods
-from tepui.core.members import for_member
 from tepui.data.arrays import Batch
 from tepui.methods import (
     A2D,
@@ -30,7 +29,7 @@ from tepui.methods import (
 )
 from tepui.testing import check_method
 from tepui.testing.methods import WarmedRunner
-from tepui.training.slots import SlotRunner
+from tepui.training.coupled import SlotRunner
 from training.cases import (
     CLASSES,
     Lookahead,
@@ -155,21 +154,6 @@ def test_every_public_method_has_a_case():
 @every_method
 def test_keeps_the_contract(method):
     check_method(method)
-
-
-@every_kind
-def test_values_per_member_are_resolved(kind):
-    for name in per_member_fields(kind):
-        value = getattr(kind(), name)
-        both = kind(**{name: (value, 2 * value)})
-        assert for_member(both, 0, 2) == kind(**{name: value})
-        assert for_member(both, 1, 2) == kind(**{name: 2 * value})
-        assert for_member(kind(**{name: [value, 2 * value]}), 1, 2) == kind(
-            **{name: 2 * value}
-        )
-        message = rf"{name} must have one value per member \(3\), got 2"
-        with pytest.raises(ValueError, match=message):
-            for_member(both, 0, 3)
 
 
 @every_kind

@@ -10,7 +10,6 @@ from torch import nn
 
 import tepui
 from strategies import modest
-from tepui.data import Arrays
 from tepui.data.arrays import Batch
 from tepui.losses import cross_entropy
 from tepui.methods import SAM, DeepEnsemble
@@ -64,46 +63,6 @@ def gradient_of(method, module, data):
     member = member_of(module)
     batch = Batch(data.inputs, data.targets, torch.arange(len(data)))
     return method.gradient(member, batch)
-
-
-class Point(nn.Module):
-    """A point in space, whatever the input."""
-
-    def __init__(self, start):
-        super().__init__()
-        self.point = nn.Parameter(torch.tensor(start, dtype=torch.float64))
-
-    def forward(self, x):
-        return self.point.expand(len(x), -1)
-
-
-CURVATURE = torch.tensor([[3.0, 1.0], [1.0, 2.0]], dtype=torch.float64)
-
-
-def quadratic(outputs, targets):
-    return 0.5 * torch.einsum("ni,ij,nj->n", outputs, CURVATURE, outputs)
-
-
-@pytest.mark.parametrize("adaptive", [False, True])
-@pytest.mark.parametrize("rho", [0.0, 0.05, 2.0])
-def test_one_step_on_a_quadratic_equals_the_closed_form(rho, adaptive):
-    start = torch.tensor([1.5, -0.5], dtype=torch.float64)
-    run = fitted(
-        Arrays(torch.zeros(4, 1, dtype=torch.float64), torch.zeros(4).long()),
-        lambda: Point(start.tolist()),
-        members=1,
-        epochs=1,
-        method=SAM(rho=rho, adaptive=adaptive),
-        loss=quadratic,
-        **PLAIN,
-    )
-    gradient = CURVATURE @ start
-    scale = start if adaptive else torch.ones_like(start)
-    offset = rho * scale**2 * gradient / torch.linalg.vector_norm(scale * gradient)
-    expected = start - 0.1 * CURVATURE @ (start + offset)
-    point = run.ensemble.members[0].point.detach()
-    torch.testing.assert_close(point, expected, rtol=1e-11, atol=0)
-    assert run.history[0].loss == pytest.approx((float(start @ gradient) / 2,))
 
 
 @given(st.floats(0, 3), st.booleans(), st.integers(0, 2**32))

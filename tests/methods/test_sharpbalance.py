@@ -7,18 +7,13 @@ import pytest
 import torch
 from torch import nn
 
-from tepui.core.seeding import generator
 from tepui.data import Batch
 from tepui.methods import GSAM, SAM, SharpBalance
-from tepui.methods.sets import extreme_samples, sharpness_aware_set
-from tepui.sharpness import sample_fisher_trace
 from tepui.training.batches import BatchSplit
-from tepui.training.run_folder import RunFolder
 from training.cases import (
     CLASSES,
     assert_same_runs,
     fitted,
-    images,
     member_of,
     mlp,
     numbers,
@@ -38,58 +33,6 @@ def member_and_data(samples=6):
 
 def whole(data):
     return Batch(data.inputs, data.targets, torch.arange(len(data)))
-
-
-def counting(log):
-    def score(model, dataset):
-        log.append(next(model.parameters()).detach().clone())
-        return sample_fisher_trace(model, dataset)
-
-    return score
-
-
-@pytest.mark.parametrize(
-    ("arguments", "epochs"),
-    [
-        ({"switch_at": 2}, [2]),
-        ({"switch_at": 0.5}, [3]),
-        ({"switch_at": 0}, [0]),
-        ({"switch_at": 2, "off_by_one": True}, [3]),
-        ({"switch_at": 2, "refresh_every": 2}, [2, 4]),
-    ],
-)
-def test_members_score_exactly_when_asked(arguments, epochs):
-    log = []
-    method = SharpBalance(score=counting(log), **arguments)
-    fitted(numbers(), mlp, method=method, epochs=6, members=3)
-    assert len(log) == 3 * len(epochs)
-    assert [e for e in range(6) if method.exchanges_before(e, 6)] == epochs
-
-
-def test_sets_are_those_of_the_members_scores_at_the_switch(tmp_path):
-    data = images()
-    scores = []
-
-    def score(model, dataset):
-        scores.append(sample_fisher_trace(model, dataset))
-        return scores[-1]
-
-    method = SharpBalance(
-        score=score, fraction=0.3, switch_at=1, select="highest", leftover="split"
-    )
-    run = fitted(data, method=method, epochs=2, members=3, out=tmp_path)
-    selected = torch.stack(
-        [
-            extreme_samples(s, 0.3, generator(seed, "publish", 1), highest=True)
-            for s, seed in zip(scores, run.ensemble.seeds, strict=True)
-        ]
-    )
-    sets = [sharpness_aware_set(selected, index, "split") for index in range(3)]
-    assert run.summary["sizes"] == [int(mask.sum()) for mask in sets]
-    assert run.summary["samples"] == len(data)
-    both = (sets[0] & sets[1]).sum() / (sets[0] | sets[1]).sum()
-    assert run.summary["overlaps"][0][1] == pytest.approx(float(both))
-    assert RunFolder(tmp_path).outcome().summary == run.summary
 
 
 @pytest.mark.filterwarnings("ignore:SharpBalance exchanges nothing")
@@ -203,42 +146,9 @@ def test_strata_round_to_the_nearest_number_of_rows(count, samples, batch_size, 
     assert BatchSplit.of(torch.arange(samples) < count, batch_size).rows == rows
 
 
-def test_offloaded_members_get_the_same_sets_and_weights():
-    how = {"method": SharpBalance(rho=0.1, switch_at=1), "epochs": 3, "members": 3}
-    parallel = fitted(images(), **how)
-    offloaded = fitted(images(), offload=True, **how)
-    assert_same_runs(parallel, offloaded)
-    assert parallel.summary == offloaded.summary
-
-
-@pytest.mark.parametrize("score", ["fisher", "sam_gap", "worst_case", "hessian_trace"])
-def test_every_score_trains(score):
-    method = SharpBalance(rho=0.1, score=score, switch_at=1)
-    run = fitted(images(), method=method, epochs=2, members=2)
-    assert sum(run.summary["sizes"]) > 0
-
-
-def test_presets_follow_paper_and_released_code():
-    paper = SharpBalance.paper()
-    assert (paper.select, paper.leftover, paper.off_by_one) == (
-        "highest",
-        "none",
-        False,
-    )
-    for name, fraction, leftover in [
-        ("cifar10", 0.4, "boost"),
-        ("cifar100", 0.5, "split"),
-        ("tiny_imagenet", 0.3, "split"),
-    ]:
-        code = SharpBalance.released(name)
-        assert (code.select, code.leftover) == ("lowest", leftover)
-        assert code.fraction == fraction
-        assert code.off_by_one
-        assert not code.stratified
-        assert code.base == SAM(rho=0.05, update_statistics=True)  # as on record
-        assert (code.rho, code.before) == (0.2, "sam")
-    assert SharpBalance.released("cifar10", stratified=True).stratified
-    assert (paper.rho, paper.before) == (0.2, "sam")
+def test_the_usual_values_are_the_decided_ones():
+    code = SharpBalance.released("cifar10")
+    assert code.base == SAM(rho=0.05, update_statistics=True)  # as on record
     usual = {"stratified": True, "off_by_one": False, "base": SAM()}
     decided = {"rho": 0.05, "before": "plain"}
     assert SharpBalance() == SharpBalance.released(**usual, **decided)

@@ -31,17 +31,6 @@ from tepui.metrics import (
 )
 
 
-def test_labels_may_have_any_integer_type():
-    logits = torch.tensor([[[2.0, 0.0], [2.0, 0.0]]])
-    for dtype in (torch.uint8, torch.int32, torch.int64):
-        assert accuracy(logits, torch.tensor([0, 1], dtype=dtype)) == 0.5
-
-
-def test_corruption_accuracy_is_the_mean_of_means():
-    cells = {("fog", 1): 0.9, ("fog", 5): 0.5, ("snow", 1): 0.8, ("snow", 5): 0.2}
-    assert corruption_accuracy(cells) == pytest.approx((0.7 + 0.5) / 2)
-
-
 def test_corruption_accuracy_names_the_missing_cells():
     cells = {("fog", 1): 0.9, ("snow", 3): 0.8, ("snow", 1): 0.1}
     with pytest.raises(ValueError, match=r"got \"none for \[\('fog', 3\)\]\"$"):
@@ -76,17 +65,6 @@ def test_balanced_accuracy_is_that_of_scikit_learn(case, rule):
         warnings.simplefilter("ignore", UserWarning)
         expected = balanced_accuracy_score(labels, predicted)
     close(balanced_accuracy(logits, labels, rule=rule), expected)
-
-
-def test_what_is_a_share_of_nothing_is_no_number():
-    logits = torch.tensor([[[9.0, 0, 0, 0], [9.0, 0, 0, 0], [0, 9.0, 0, 0]]])
-    found = class_scores(logits, torch.tensor([0, 2, 0]))
-    # Classes: found and missed, only predicted, only there, neither.
-    nan = math.nan
-    expected = [[2, 0, 1, 0], [0.5, nan, 0, nan], [0.5, 0, nan, nan], [0.5, 0, 0, nan]]
-    for actual, row in zip(found, expected, strict=True):
-        assert actual.tolist() == pytest.approx(row, nan_ok=True)
-    assert balanced_accuracy(logits, torch.tensor([0, 2, 0])) == 0.25
 
 
 @modest
@@ -179,17 +157,6 @@ def test_matches_naive(seed, members):
         torch.testing.assert_close(
             actual, accuracy_naive(logits, labels, mask, protocol), rtol=0, atol=1e-6
         )
-
-
-def test_no_vote_inside_is_wrong_whatever_the_label():
-    logits = torch.eye(3)[[2, 2]][:, None]
-    mask = torch.tensor([True, True, False])
-    assert subset_vote(logits, mask).tolist() == [-1]
-    for label in (0, 1):
-        actual = subset_accuracy(
-            logits, torch.tensor([label]), mask, protocol="subset_vote"
-        )
-        assert actual == 0
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

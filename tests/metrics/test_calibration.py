@@ -77,26 +77,10 @@ def test_ece_with_torchmetrics_bins_is_that_of_torchmetrics(rule, dtype, case, b
     torch.testing.assert_close(actual, expected.to(dtype), rtol=1e-5, atol=1e-6)
 
 
-def test_torchmetrics_rounds_float64_confidences_before_binning():
-    # 1 - 1e-9 (wrong) is one in float32 and so leaves the bin of 0.95 (right).
-    probs = torch.tensor([[1 - 1e-9, 1e-9], [0.95, 0.05]], dtype=torch.float64)
-    labels = torch.tensor([1, 0])
-    expected = multiclass_calibration_error(probs, labels, 2, 15, norm="l1").double()
-    actual = ece(probs.log().unsqueeze(0), labels, torchmetrics_bins=True)
-    close(actual, expected, atol=1e-7)
-    close(actual, 0.5 * 1 + 0.5 * 0.05, atol=1e-7)
-
-
 def test_a_label_without_a_vote_has_infinite_nll_only_for_vote():
     logits, labels = torch.tensor([[[3.0, 0.0]]]), torch.tensor([1])
     assert nll(logits, labels, rule="vote") == math.inf
     assert nll(logits, labels) == pytest.approx(math.log(1 + math.exp(3)))
-
-
-def test_nll_is_finite_where_float32_probabilities_vanish():
-    logits = torch.tensor([[[0.0, 1e4]], [[0.0, 1e4]]])
-    assert nll(logits, torch.tensor([0])) == 1e4
-    assert nll(logits, torch.tensor([0]), rule="logit") == 1e4
 
 
 def mass_bins_naive(values, hits, bins):
@@ -137,3 +121,9 @@ def test_unknown_bins_list_the_known():
         ece(logits, labels, binning="equal")
     with pytest.raises(ValueError, match="torchmetrics_bins must go with binning="):
         ece(logits, labels, binning="equal_mass", torchmetrics_bins=True)
+
+
+def test_nll_is_finite_where_float32_probabilities_vanish():
+    logits = torch.tensor([[[0.0, 1e4]], [[0.0, 1e4]]])
+    assert nll(logits, torch.tensor([0])) == 1e4
+    assert nll(logits, torch.tensor([0]), rule="logit") == 1e4

@@ -102,22 +102,6 @@ def test_a_set_depends_on_neither_batch_nor_place(dtype, classes):
     assert torch.equal(fitted.sets(new[order]), sets[order])
 
 
-def test_every_fit_keeps_its_promise_for_samples_served_one_at_a_time():
-    fits, held, new, coverage = 150, 300, 40, 0.9
-    shares = []
-    for number in range(fits):
-        probs, labels = drawn(held + new, 2, 1000 + number)
-        known = probs[:held], labels[:held]
-        fitted = ConformalSets.fit(*known, coverage=coverage, score="aps", seed=number)
-        sets = torch.cat([fitted.sets(row) for row in probs[held:].split(1)])
-        shares.append(sets.gather(1, labels[held:, None]).double().mean())
-    shares = torch.stack(shares)
-    error = math.sqrt(coverage * (1 - coverage) * (1 / (held + 2) + 1 / new))
-    assert abs(shares.mean() - coverage) < 3 * error / math.sqrt(fits)
-    # The standard deviation over fits, with three standard errors of its own.
-    assert abs(shares.std() / error - 1) < 3 / math.sqrt(2 * fits)
-
-
 @pytest.mark.parametrize("classes", [2, 10, 1000])
 def test_draws_are_even_differ_between_seeds_and_outlast_rounding(classes):
     probs, labels = drawn(2000, classes, 0)

@@ -107,16 +107,6 @@ def test_keeps_the_contract_on_a_gpu(name):
     contract(name, "cuda")
 
 
-@pytest.mark.parametrize("name", STREAMS)
-def test_sixteen_bits_are_worked_on_in_thirty_two(name):
-    logits, labels = torch.randn(3, 9, 4).half(), torch.arange(9) % 4
-    given = arguments(name, logits, labels)
-    value = getattr(metrics, name)(*given, **OPTIONS.get(name, {}))
-    assert value.dtype == torch.float32
-    whole = [x.float() if x.is_floating_point() else x for x in given]
-    assert torch.equal(value, getattr(metrics, name)(*whole, **OPTIONS.get(name, {})))
-
-
 @pytest.mark.parametrize("name", [n for n in STREAMS if n not in OF_LABELS])
 def test_several_targets_per_sample_count_each(name):
     logits, labels = torch.randn(3, 8, 4).double(), torch.arange(8) % 4
@@ -138,9 +128,9 @@ def test_several_targets_per_sample_count_each(name):
 
 def test_bad_input_is_named():
     means, targets = torch.zeros(2, 3), torch.zeros(3)
-    with pytest.raises(ValueError, match=r"means must have shape \(members, 3\)"):
+    with pytest.raises(ValueError, match=r"means must have shape \(2, 3\), to go with"):
         metrics.rmse(torch.zeros(2, 4), targets)
-    with pytest.raises(ValueError, match=r"means must have shape \(members, 3\)"):
+    with pytest.raises(ValueError, match="means must hold at least one sample"):
         metrics.rmse(torch.zeros(0, 3), targets)
     with pytest.raises(ValueError, match=r"targets must be finite, got \(0\.0, inf\)"):
         metrics.rmse(means, torch.tensor([0.0, 1.0, torch.inf]))
@@ -153,9 +143,11 @@ def test_bad_input_is_named():
     for metric in (metrics.gaussian_nll, metrics.gaussian_crps):
         with pytest.raises(ValueError, match=r"variances must be positive, got 0\.0"):
             metric(means, torch.zeros(2, 3), targets)
-        with pytest.raises(ValueError, match="means and variances must agree, got"):
+        with pytest.raises(ValueError, match=r"variances must have shape \(2, 3\)"):
             metric(means, torch.ones(1, 3), targets)
-    with pytest.raises(ValueError, match=r"upper must have the shape of targets"):
+    with pytest.raises(
+        ValueError, match=r"upper must have shape \(3,\), to go with targets"
+    ):
         metrics.interval_coverage(targets, targets[:2], targets)
 
 

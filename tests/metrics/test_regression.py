@@ -77,32 +77,24 @@ def test_gaussian_crps_is_that_of_scoringrules(case):
 
 @modest
 @given(mixtures())
-def test_sample_crps_is_that_of_scoringrules_and_of_the_definition(case):
+def test_sample_crps_is_that_of_scoringrules(case):
     means, _, targets = case
     reference = scoringrules.crps_ensemble(
         targets.numpy(), means.T.numpy(), estimator="nrg"
     )
-    error = (means - targets).abs().mean()
-    pairs = (means.unsqueeze(0) - means.unsqueeze(1)).abs().mean()
-    value = sample_crps(means, targets)
-    close(value, reference.mean(), atol=1e-10)
-    close(value, error - pairs / 2, atol=1e-10)
+    close(sample_crps(means, targets), reference.mean(), atol=1e-10)
 
 
 @modest
 @given(mixtures())
-def test_quantile_crps_is_that_of_scoringrules_and_scikit_learn(case):
+def test_quantile_crps_is_that_of_scikit_learn(case):
     means, variances, targets = case
     quantiles = gaussian_quantiles(means, variances, LEVELS)
-    value = quantile_crps(quantiles, targets, levels=LEVELS)
-    reference = scoringrules.crps_quantile(
-        targets.numpy(), quantiles.numpy(), np.array(LEVELS)
-    )
-    close(value, reference.mean(), atol=1e-10)
     losses = [
         mean_pinball_loss(targets, quantiles[:, i], alpha=level)
         for i, level in enumerate(LEVELS)
     ]
+    value = quantile_crps(quantiles, targets, levels=LEVELS)
     close(value, 2 * np.mean(losses), atol=1e-10)
 
 

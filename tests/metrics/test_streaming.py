@@ -12,7 +12,7 @@ from torch import Tensor
 
 from strategies import RULES, labeled_ensembles, modest
 from tepui import metrics
-from tepui.metrics import ECE, NLL, Accuracy, Collection
+from tepui.metrics import ECE, NLL, Collection
 
 STREAMS = {
     kind
@@ -96,19 +96,6 @@ def test_a_collection_gives_what_its_streams_give(data, cut):
         together.compute()
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[1]}-{case[2]}")
-def test_what_is_kept_grows_only_where_chunks_are_joined(case):
-    logits = torch.randn(3, 40, 4, generator=torch.Generator().manual_seed(0))
-    labels = torch.arange(40) % 4
-    stream = case[0](**case[2])
-    sizes = []
-    for _ in range(2):
-        stream.update(logits, labels)
-        sizes.append(sum(part.numel() for part in stream.state()))
-        assert len(stream.state()) == stream.num_states
-    assert (sizes[1] == 2 * sizes[0]) if stream.joined else (sizes[1] == sizes[0])
-
-
 def test_a_failed_update_keeps_nothing():
     logits, labels = torch.randn(2, 5, 3), torch.arange(5) % 3
     together = Collection(ece=ECE(), nll=NLL())
@@ -122,14 +109,6 @@ def test_a_failed_update_keeps_nothing():
     with pytest.raises(ValueError, match=message):
         together.update(logits[:, :, :2], labels.clamp(max=1))
     assert together.compute() == before
-
-
-def test_the_widest_type_seen_is_answered():
-    stream, labels = Accuracy(), torch.tensor([0])
-    stream.update(torch.zeros(1, 1, 2, dtype=torch.float16), labels)
-    assert stream.compute().dtype == torch.float32
-    stream.update(torch.zeros(1, 1, 2, dtype=torch.float64), labels)
-    assert stream.compute().dtype == torch.float64
 
 
 def test_millions_of_float32_samples_lose_nothing():

@@ -12,7 +12,7 @@ from models.cases import built, data
 from tepui import Ensemble, cached_features
 from tepui.core.storage import read_tensors, same_bits, write_tensors
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
-from tepui.models import OnFeatures, split_last_layers
+from tepui.models import split_last_layers
 from training.cases import (
     CLASSES,
     assert_same_bits,
@@ -49,18 +49,6 @@ def counted(module):
     calls = []
     module.register_forward_hook(lambda *_: calls.append(1))
     return calls
-
-
-def test_outputs_are_those_of_each_head_on_the_features():
-    extractor = body()
-    ensemble = on_features(extractor=extractor)
-    x = images().inputs
-    expected = torch.stack([h(extractor(x)) for h in ensemble.heads.members])
-    assert torch.equal(ensemble.logits(x), expected)
-    assert torch.equal(ensemble.heads.logits(extractor(x)), expected)
-    for member, row in zip(ensemble.members, expected, strict=True):
-        assert isinstance(member, OnFeatures)
-        assert torch.equal(member(x), row)
 
 
 def test_the_extractor_runs_once_per_batch_for_all_heads():

@@ -14,7 +14,7 @@ from tepui.methods import SharpBalance
 from tepui.papers.published import printed
 from tepui.papers.recipe import Order, Recipe, load, names
 from tepui.papers.reproduce import reproduce
-from tepui.papers.sharpbalance import figure14, growing, radius_sweep
+from tepui.papers.sharpbalance import figure14, growing
 from tepui.papers.sharpbalance.protocol import PROTOCOLS
 from tepui.papers.sharpbalance.radius_sweep import (
     Axes,
@@ -200,19 +200,6 @@ def test_slopes_of_figure5_stand_beside_the_papers():
         ("b", 0.99): 0.5,
     }
     assert found.one(metric="beta", width=8).value == pytest.approx(0.5)
-
-
-def test_stand_ins_of_figure5_are_named():
-    recipe, found = planted("sharpbalance/figure5", "small")
-    record = found.one(metric="beta", sparsity=0.99)
-    assert record.note == "sparsity 0.9 stands for 0.99"
-    differs = recipe.described(Order("small", ("a", "b")))["differs"]
-    assert any("0.99 0.9 for 0.99" in each for each in differs)
-    assert found.one(metric="beta", sparsity=0).note == ""
-    sparse = radius_sweep.level(Order("small"), "sparsity", 0.99).trials[0.2][0]
-    assert sparse.training.prune.sparsity == 0.9
-    narrow = radius_sweep.level(Order("small"), "width", 8).trials[0.2][0]
-    assert narrow.model.keywords["width"] == 2
 
 
 def test_clouds_hold_a_point_per_ensemble():

@@ -1,7 +1,6 @@
 """The page in a real browser: all is drawn, nothing is fetched, keys reach all."""
 
 import shutil
-from importlib.resources import files
 from itertools import pairwise
 
 import pytest
@@ -11,14 +10,12 @@ from legibility import CLIPPED, COLORS, contrast
 from tepui.cli.main import main
 from tepui.core.storage import read_document, write_document
 from tepui.data import Digits, UniformNoise, corrupted
-from tepui.evaluation.gallery import Picture
 from tepui.methods import SAM, SharpBalance
 from tepui.models import MLP
 from tepui.report import write_report
 from tepui.report.drawing import COLORS as HUES
 from tepui.report.drawing import as_svg
 from tepui.report.loading import load_reports
-from tepui.report.markup import part
 from tepui.report.page import POLICY
 from tepui.studies import compare
 from tepui.studies.results import Record, Results, write_results
@@ -204,13 +201,3 @@ def test_the_answers_take_at_most_four_screens(page, tab):
     tab.open(page, 1400)
     end = "document.querySelector('.folded').getBoundingClientRect().top + scrollY"
     assert tab.value(end) < 4 * 900
-
-
-def test_long_names_of_classes_stay_whole_below_pictures(tab, tmp_path):
-    names = "malignant", ("inflammation", "malignant"), "malignant"
-    strip = part("strip", "They differ", [Picture("fog/3", 0, *names, "")])
-    style = files("tepui.report").joinpath("templates/style.css").read_text()
-    (tmp_path / "strip.html").write_text(f"<style>{style}</style><main>{strip}</main>")
-    tab.open(tmp_path / "strip.html")
-    lines = "document.querySelector('.strip b').getClientRects().length"
-    assert tab.value(lines) == 1

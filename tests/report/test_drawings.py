@@ -112,22 +112,6 @@ def test_curves_have_bands_of_one_standard_error():
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["sam"]
 
 
-def test_panels_share_colors_and_one_legend():
-    line = [record([0.5, 0.7], 5), record([0.3, 0.3], 2)]
-    panels = [
-        Curves("left", "ensemble_size", "AUROC", {"a": line}),
-        Curves("right", "ensemble_size", "time", {"b": line, "a": line}, log=True),
-    ]
-    figure = curve_panels(panels)
-    left, right = figure.axes
-    assert (left.get_xscale(), right.get_xscale()) == ("linear", "log")
-    (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["a", "b"]
-    assert left.lines[-1].get_color() == right.lines[-1].get_color()
-    assert left.lines[0].get_color() != right.lines[0].get_color()
-    assert left.get_xlabel() == "ensemble size"
-
-
 CONTROLS = ["baseline", "baseline_sam", "augmentation"]
 NAMES = {"item": "rethinking/table1", "dataset": "c", "architecture": "r"}
 

@@ -7,7 +7,7 @@ import pytest
 
 from study_cases import write_compared
 from tepui.core.storage import seal, write_document
-from tepui.report.loading import LoadedReports, load_reports
+from tepui.report.loading import load_reports
 from tepui.studies.results import Record, Results, write_results
 
 TEST = {"class": "Digits", "samples": 100, "sha256": "a"}
@@ -74,7 +74,7 @@ def write_study(folder):
 
 
 def labels(found):
-    return [entry.result.label for entry in found.group.entries]
+    return [method.label for method in found.comparison.methods]
 
 
 def test_runs_that_differ_only_in_seeds_are_repetitions(tmp_path):
@@ -86,11 +86,10 @@ def test_runs_that_differ_only_in_seeds_are_repetitions(tmp_path):
         ]
     )
     assert labels(found) == ["SAM (first and 1 more)", "SAM (other)"]
-    both, one = found.group.entries
-    assert [trained.seeds for trained in both.result.ensembles] == [(1, 2), (3, 4)]
+    both, one = found.comparison.methods
+    assert [trained.seeds for trained in both.ensembles] == [(1, 2), (3, 4)]
     assert both.sources == (tmp_path / "first", tmp_path / "second")
-    assert len(both.outcomes) == 2
-    assert len(one.result.ensembles) == 1
+    assert len(one.ensembles) == 1
     assert found.title == "3 runs side by side"
 
 
@@ -142,7 +141,7 @@ def test_only_unfamiliar_data_that_all_were_tested_on_are_shown(tmp_path):
     ]
     found = load_reports(runs)
     assert labels(found) == ["SAM (a)", "SAM (b)"]
-    assert found.group.comparison.ood_sets == ("noise",)
+    assert found.comparison.ood_sets == ("noise",)
     other = write_run(tmp_path / "c", rho=0.3, tested=unfamiliar(noise="other"))
     with pytest.raises(ValueError, match=r"what differs, got 'ood\.noise\.sha256'"):
         load_reports([*runs, other])
@@ -150,10 +149,11 @@ def test_only_unfamiliar_data_that_all_were_tested_on_are_shown(tmp_path):
 
 def test_a_comparison_and_a_run_stand_side_by_side(tmp_path):
     compared = write_comparison(tmp_path / "compared")
-    found = load_reports([compared, write_run(tmp_path / "run", seeds=[1, 2])])
+    run = write_run(tmp_path / "run", seeds=[1, 2])
+    found = load_reports([compared, run])
     assert labels(found) == ["Plain", "SAM (compared)", "SAM (run)"]
-    plain = found.group.entries[0]
-    assert plain.result.ensembles[0].folder == str(compared / "Plain/0")
+    plain = found.comparison.methods[0]
+    assert plain.ensembles[0].folder == str(compared / "Plain/0")
     assert found.sources[0].settings["methods"]["SAM"] == {"class": "SAM"}
 
 
@@ -170,12 +170,12 @@ def test_sharpness_measured_otherwise_is_left_out(tmp_path):
     many = write_comparison(tmp_path / "many", ["B"], sharp(100))
     alike = write_comparison(tmp_path / "alike", ["C"], sharp(10))
     for other, known in ((many, False), (alike, True)):
-        assert load_reports([few, other]).group.comparison.has_sharpness == known
+        assert load_reports([few, other]).comparison.has_sharpness == known
 
 
 def test_results_of_a_study_come_with_their_picture(tmp_path):
     found = load_reports([write_study(tmp_path / "figure1")])
-    assert found.group is None
+    assert found.comparison is None
     assert found.title == "a picture"
     (study,) = found.studies
     assert (study.picture, study.results.item) == ("<svg/>", "paper/figure1")
@@ -193,8 +193,10 @@ def test_epochs_are_read_where_they_were_written(tmp_path):
     file = folder / "metrics.jsonl"
     sealed = [json.dumps(seal("epoch", line)) + "\n" for line in lines]
     file.write_text("".join(sealed))
-    (outcome,) = load_reports([folder]).group.entries[0].outcomes
-    assert [json.loads(json.dumps(asdict(record))) for record in outcome.history] == [
+    (trained,) = load_reports([folder]).comparison.ensembles()
+    assert [
+        json.loads(json.dumps(asdict(record))) for record in trained.outcome.history
+    ] == [
         {**row, **dict.fromkeys(more), **{name: [] for name in scores}}
         | {"exchange_seconds": 0.0},
         lines[1],
@@ -209,7 +211,7 @@ def test_an_ensemble_that_was_not_trained_here_has_its_folders_name(tmp_path):
     (folder / "run.json").unlink()
     found = load_reports([folder])
     assert labels(found) == ["bought"]
-    assert found.group.entries[0].training["epochs"] is None
+    assert found.comparison.methods[0].training["epochs"] is None
 
 
 @pytest.mark.parametrize(
@@ -253,12 +255,3 @@ def test_folders_must_be_named_once(tmp_path):
         load_reports([])
     with pytest.raises(FileNotFoundError, match="holds nothing to report"):
         load_reports([tmp_path])
-
-
-def test_order_is_that_of_the_folders(tmp_path):
-    first = write_run(tmp_path / "z", method="GSAM")
-    second = write_comparison(tmp_path / "a")
-    found = load_reports([first, second])
-    assert isinstance(found, LoadedReports)
-    assert [source.path for source in found.sources] == [first, second]
-    assert labels(found) == ["GSAM", "Plain", "SAM"]

@@ -24,7 +24,7 @@ from tepui.report.applied import applied_parts
 from tepui.report.by_class import class_parts
 from tepui.report.comparison import Comparison
 from tepui.report.contrasts import method_sentence
-from tepui.report.cost import price_table
+from tepui.report.cost import epochs_of, price_table
 from tepui.report.heat_map import heat_maps
 from tepui.report.loading import LoadedReports, ReportSource, Study
 from tepui.report.measures import ACCURACY
@@ -34,7 +34,7 @@ from tepui.report.scores import GUESS, failures, gain_sentence, scores_figure
 from tepui.report.sections import claim
 from tepui.report.unfamiliar import auroc_table
 from tepui.studies.results import Record, Results
-from tepui.training.history import EpochRecord, Outcome
+from tepui.training.history import EpochRecord, History, Outcome
 
 MINUS, DASH = chr(0x2212), chr(0x2013)
 EVIL = "<script>alert('x')</script>"
@@ -104,9 +104,8 @@ def test_an_answer_follows_from_its_record(interval, note, answer, told):
     if interval:
         low, high = (f"{100 * end:+.1f}".replace("-", MINUS) for end in interval)
         assert said.endswith(f"(95 % interval {low} to {high}).")
-    group = shown(made).group
-    assert told in method_sentence(group)
-    assert claim(group) == f"{said} {method_sentence(group)}"
+    assert told in method_sentence(made)
+    assert claim(made) == f"{said} {method_sentence(made)}"
     page = page_of(made)
     assert said.replace(" %", "\u00a0%") in unescape(page)
     apart = interval is not None and interval[0] * interval[1] > 0
@@ -115,13 +114,13 @@ def test_an_answer_follows_from_its_record(interval, note, answer, told):
 
 def test_methods_are_compared_at_the_price_that_they_paid():
     made = with_records(comparison())
-    assert "at their own prices" in method_sentence(shown(made).group)
-    equal = replace(made, settings={**made.settings, "equal": "gradients"})
-    assert "at equal gradients" in method_sentence(shown(equal).group)
+    assert "at their own prices" in method_sentence(made)
+    equal = with_records(comparison(equal="gradients"))
+    assert "at equal gradients" in method_sentence(equal)
 
 
 def test_without_records_no_interval_is_claimed():
-    said = claim(shown(comparison()).group)
+    said = claim(comparison())
     assert "No two methods share the seeds" in said
     assert "Yes" not in said
 
@@ -153,9 +152,12 @@ def test_names_are_escaped_and_the_page_refers_to_nothing_outside(tmp_path):
     own = evaluation(by_class={**RATES, "names": [EVIL, "b", "c"]})
     own["ood"] = {EVIL: {EVIL: {"auroc": 0.9}}}
     own["mistakes"] = {EVIL: {"auroc": 0.9}}
-    several = (method(label, own, own, summary=sets) for label in (EVIL, "B"))
-    made = Comparison(EVIL, {"model": EVIL}, {"command": EVIL}, tuple(several))
-    page = write_report(shown(with_records(made)), tmp_path).read_text()
+    several = (
+        method(label, own, own, outcome=Outcome(summary=sets)) for label in (EVIL, "B")
+    )
+    told = {"model": EVIL}
+    made = Comparison(tuple(replace(each, training=told) for each in several))
+    page = write_report(shown(with_records(made), EVIL), tmp_path).read_text()
     assert "<script" not in page
     assert page.count("&lt;script&gt;") >= 20
     assert page.count("<svg") == page.count("</svg>")
@@ -163,7 +165,7 @@ def test_names_are_escaped_and_the_page_refers_to_nothing_outside(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
     # Random sets of 40 and 60 %: .24 / .76.
     assert "<td>20 (40 %)</td><td>0.25</td><td>0.32</td>" in page
-    again = write_report(shown(with_records(made)), tmp_path / "b").read_text()
+    again = write_report(shown(with_records(made), EVIL), tmp_path / "b").read_text()
     assert again == page
 
 
@@ -178,30 +180,45 @@ def test_any_number_of_methods_is_shown(count):
 def test_an_axis_of_accuracies_does_not_magnify():
     (trained,) = method("A", evaluation(0.9, {})).ensembles
     trained.evaluation["clean"]["individual_accuracy"] = 0.899  # and all together 0.9
-    made = Comparison("one", {}, {}, (replace(method("A"), ensembles=(trained,)),))
+    made = Comparison((replace(method("A"), ensembles=(trained,)),))
     drawn = str(scores_figure(made))
     ticks = [float(t) for t in re.findall(r'class="tick">([\d.]+)</text>', drawn)]
     assert max(ticks) - min(ticks) >= 2
 
 
 def test_one_of_a_kind_is_told_in_the_singular():
-    made = comparison(labels=("Plain",), ensembles=1)
-    ones = {**made.settings, "members": 1, "epochs": 1, "train": {"samples": 1}}
-    said = words(page_of(replace(made, settings=ones)))
+    made = comparison(("Plain",), 1, members=1, epochs=1, samples=1)
+    said = words(page_of(made))
     assert f"1 member {chr(0xD7)} 1 ensemble 1 epoch" in said
 
 
 def test_every_method_has_its_own_epochs_in_the_heading():
-    found = shown(comparison())
-    plain, flat = found.group.entries
+    plain, flat = comparison(equal="gradients").methods
     longer = replace(plain, training={**plain.training, "epochs": 8})
-    group = replace(found.group, entries=(longer, flat))
-    assert "epochs: Plain 8, Flat 4" in words(text(replace(found, group=group)))
+    page = words(page_of(Comparison((longer, flat))))
+    assert "epochs: Plain 8, Flat 4 at equal gradients" in page
+
+
+def test_ensembles_that_were_stopped_say_after_how_many_epochs():
+    ends = [
+        Outcome(History([epoch(0, 1.0, None)] * n), (0, 1), stopped_by="Mine")
+        for n in (2, 3)
+    ]
+    (own,) = comparison(("Plain",)).methods
+    several = (
+        replace(trained, outcome=end)
+        for trained, end in zip(own.ensembles, ends, strict=True)
+    )
+    (said,) = (replace(own, ensembles=tuple(several)),)
+    assert epochs_of(said) == "2 to 3 of 4"
+    page = words(page_of(Comparison((said,))))
+    assert "2 to 3 of 4 epochs weights of each member's best epoch kept" in page
+    assert epochs_of(replace(own, training={})) == ""
 
 
 def test_natural_shifts_stand_beside_corruptions_not_among_them():
     cells = {("fog", 1): 0.8, ("sketch", 0): 0.3}
-    made = Comparison("t", {}, {}, (method("A", evaluation(0.9, cells)),))
+    made = Comparison((method("A", evaluation(0.9, cells)),))
     page = page_of(made)
     assert "Sketch test data" in page
     heat = page[page.index("Every corruption") :]
@@ -210,7 +227,7 @@ def test_natural_shifts_stand_beside_corruptions_not_among_them():
 
 def test_corruptions_show_means_and_what_training_had_seen():
     cells = {("fog", 1): 0.8, ("fog", 5): 0.4, ("jpeg_compression", 1): 0.7}
-    made = Comparison("t", {}, {}, (method("A", evaluation(0.9, cells)),))
+    made = Comparison((method("A", evaluation(0.9, cells)),))
     (trained,) = made.methods[0].ensembles
     trained.evaluation["cells"][0]["seen_in_training"] = True
     table = str(heat_maps(made, ACCURACY))
@@ -239,7 +256,7 @@ def test_reliability_pools_ensembles():
 
 def test_every_score_of_unfamiliar_data_has_a_column():
     sets = {name: {"pds": {"auroc": 0.71}, "entropy": {"auroc": 0.5}} for name in "ab"}
-    made = Comparison("t", {}, {}, (method("A", evaluation(ood=sets, mistakes={})),))
+    made = Comparison((method("A", evaluation(ood=sets, mistakes={})),))
     assert words(auroc_table(made)).count(" A 71.00 50.00 ") == 2
 
 
@@ -248,18 +265,15 @@ def epoch(number, seconds, memory):
 
 
 def test_the_price_is_what_was_measured():
-    made = Comparison("t", {"epochs": 4}, {}, (method("A", evaluation(), cost=COST),))
-    found = shown(made)
-    (entry,) = found.group.entries
-    group = replace(found.group, entries=(entry,))
-    assert " A 4 8.0 4.00 2.50 3.0 10.00 " in words("".join(price_table(group)))
+    own = method("A", evaluation(), cost=COST)
+    found = words("".join(price_table(Comparison((own,)))))
+    assert " A 4 0.0 4.00 2.50 3.0 10.00 " in found
     spent = {"scoring": 6.0, "stepping": 11.0, "saving": 0.001}
     end = Outcome((epoch(0, 1.0, 5), epoch(1, 2.0, 3 * 2**29)), timeline=spent)
-    training = {**entry.training, "passes": 72}
-    entry = replace(entry, outcomes=(end,), training=training)
-    group = replace(group, entries=(entry,))
-    assert " A 4 72 8.0 1.50 4.00 2.50 " in words("".join(price_table(group)))
-    page = words(text(replace(found, group=group)))
+    own = method("A", evaluation(), cost=COST, outcome=end)
+    made = Comparison((replace(own, training={**own.training, "passes": 72}),))
+    assert " A 4 72 17.0 1.50 4.00 2.50 " in words("".join(price_table(made)))
+    page = words(page_of(made))
     assert "method scoring stepping saving all A 6.000 11.000 0.001 17.001" in page
 
 
@@ -270,13 +284,13 @@ SETS = {"promised": 0.9, "coverage": 0.88, "size": 1.5}
 def applied(clean, hard, **natural):
     document = {"clean": clean, "severities": {"1": clean, "5": hard}}
     own = evaluation(applied={**document, "natural": natural})
-    return Comparison("t", {}, {}, (method("A", own, own),))
+    return Comparison((method("A", own, own),))
 
 
 def test_calibrated_scores_and_coverage_over_severities():
     clean, hard = SCORES | SETS, SCORES | SETS | {"coverage": 0.42, "size": 2.5}
     made = applied(clean, hard, sketch={**clean, "coverage": 0.61})
-    seen = words("".join(applied_parts(shown(made).group)))
+    seen = words("".join(applied_parts(made)))
     assert "A as trained 90.00 0.400" in seen
     assert "A calibrated 91.00 0.250" in seen
     assert "promised % clean severity 1 severity 5 sketch" in seen
@@ -287,7 +301,7 @@ def test_calibrated_scores_and_coverage_over_severities():
     assert " A 88.0 65.0 " in page
     assert "sets of answers" not in page  # among what was not measured
     bare = applied(dict.fromkeys(SCORES) | SETS, dict.fromkeys(SCORES) | SETS)
-    seen = words("".join(applied_parts(shown(bare).group)))
+    seen = words("".join(applied_parts(bare)))
     assert "Before and after" not in seen
     assert "Coverage and size of conformal sets" in seen
 
@@ -304,8 +318,8 @@ RATES = {
 def by_class(*several, **more):
     """Return what the page says of classes; an evaluation for each of one method."""
     own = [evaluation(by_class=RATES | each, **more) for each in several]
-    made = Comparison("t", {}, {}, (method("A", *own),))
-    return words("".join(class_parts(shown(made).group)))
+    made = Comparison((method("A", *own),))
+    return words("".join(class_parts(made)))
 
 
 def test_every_class_has_its_scores():
@@ -331,7 +345,7 @@ def test_methods_stand_side_by_side_and_who_has_no_classes_is_left_out():
         method("C", evaluation()),
         method("D", evaluation(by_class=RATES | {"samples": [0] * 3})),
     )
-    found = words("".join(class_parts(shown(Comparison("t", {}, {}, several)).group)))
+    found = words("".join(class_parts(Comparison(several))))
     assert "A ham 80 95.0 90.0 92.4 <spam> 20 50.0" in found
     assert "B ham 80 90.0 90.0" in found
     assert "C" not in re.findall(r"\b[A-D]\b", found)
@@ -367,17 +381,18 @@ def learner(label, accuracy, losses=(0.2, 0.3, 0.2)):
     ],
 )
 def test_what_came_to_nothing_is_said_first(own, said):
-    made = Comparison("made up", {}, {}, (own,))
+    made = Comparison((own,))
     assert " ".join(failures(made)) == said
-    assert claim(shown(made).group).startswith(said)
+    assert claim(made).startswith(said)
 
 
 def test_paths_are_shown_short(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     data = "--data 'ImageFolder(path=/srv/private/photos)'"
     command = f"tepui compare --out {tmp_path}/runs/x {data}"
-    made = replace(comparison(), environment={"command": command, "torch": "2"})
-    short = write_report(shown(made), tmp_path).read_text()
+    source = ReportSource(Path("run"), "t", {}, {"command": command})
+    made = replace(shown(comparison()), sources=(source,))
+    short = write_report(made, tmp_path).read_text()
     assert "--out runs/x --data 'ImageFolder(path=.../photos)'" in unescape(short)
     assert str(tmp_path) not in short
     assert "private" not in short
@@ -404,11 +419,7 @@ def test_a_study_shows_the_papers_number_beside_ours():
     assert cells == [*headings, *row_cells]
     assert "Not the paper&#39;s data: Digits for &lt;digits&gt;." in page
     assert "digits &amp; small nets (two cores)" in page
-    claims = "What this says of the paper&#39;s claims: tepui claims --from results<"
-    assert claims not in page  # of size smoke
-    small = replace(study, results=replace(results, size="small"))
-    assert claims in page_with(small)
-    assert claims not in page_with(small, lambda record: ("", "97.0"))
+    assert ">paper<" not in page_with(study, lambda record: ("", "97.0"))
     said = "x/figure1: accuracy. The numbers stand in the table below."
     drawn = b64encode(b"<svg><rect id='a'/></svg>").decode()
     assert f'<img src="data:image/svg+xml;base64,{drawn}" alt="{said}">' in page
@@ -417,5 +428,5 @@ def test_a_study_shows_the_papers_number_beside_ours():
 def test_undefined_scores_are_a_dash():
     own = evaluation(0.9, {})
     own["clean"] |= {"ece": None, "nll": math.nan}
-    found = in_terminal(Comparison("t", {}, {}, (method("A", own),)))
+    found = in_terminal(Comparison((method("A", own),)))
     assert re.search(rf"A\s+85.00\s+90.00\s+0.500\s+{DASH}\s+{DASH}\s*\n", found)

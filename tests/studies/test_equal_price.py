@@ -24,7 +24,7 @@ from tepui.studies.equal_price import (
     stretched,
 )
 from tepui.training import TrainingSpec
-from tepui.training.schedule import Cosine, MultiStep
+from tepui.training.optimizer import Cosine, MultiStep
 
 METHODS = [DeepEnsemble(), SAM(), SharpBalance(), SED(), SnapshotEnsemble()]
 

@@ -61,7 +61,7 @@ def test_settings_tell_one_unfamiliar_set_from_another(finished, tmp_path):
         (TEST, "ood must map names to data sets, got Arrays"),
         (
             {"none": torch.utils.data.Subset(TEST, [])},
-            r"ood\['none'\]: dataset must hold",
+            r"ood\['none'\] must hold",
         ),
         ({"far": [(torch.zeros(3, 4), 0)]}, r"ood\['far'\] must have inputs of shape"),
     ],

@@ -19,7 +19,7 @@ from tepui.data import (
     write_corrupted,
 )
 from tepui.data.corruptions import copies
-from tepui.data.corruptions.files import CorruptedArrays
+from tepui.data.corruptions.files import CorruptedFiles
 from tepui.ensembles.outputs import dataset_logits
 from tepui.models import MLP
 from tepui.sharpness import worst_case
@@ -259,7 +259,9 @@ def test_no_lock_of_the_file_system_is_asked_for(tmp_path, monkeypatch):
 def released_digits(types, severities, folder):
     """Corrupted copies of digits, as somebody released them."""
     clean = Digits(train=False)
-    return CorruptedArrays(folder, clean.normalize, clean.classes, types, severities)
+    return CorruptedFiles(
+        folder, clean.classes, clean.normalize, types=types, severities=severities
+    )
 
 
 def test_released_copies_are_read_and_named_apart(filled, tmp_path):

@@ -188,19 +188,6 @@ class Misleading(MemberMethod):
 
 
 @method
-class Overdue(Misleading):
-    """Begins like a deep ensemble, but not for as long as it says."""
-
-    def phase(self, epoch, epochs):
-        return "plain" if epoch == 0 else "doubled"
-
-    def gradient(self, member, batch):
-        if member.phase == "plain":
-            return member.gradient(batch)
-        return Misleading.gradient(self, member, batch)
-
-
-@method
 class Wordless(Plain):
     def prefix(self, epochs):
         return DeepEnsemble()
@@ -234,19 +221,6 @@ class Dropping(MemberMethod):
         even = batch.index % 2 == 0
         parts = batch.inputs[even], batch.targets[even], batch.index[even]
         return member.gradient(Batch(*parts))
-
-
-@method
-class Uneven(MemberMethod):
-    """Goes twice through the samples with odd numbers, however many there are."""
-
-    def gradient(self, member, batch):
-        odd = batch.index % 2 == 1
-        index = torch.cat([batch.index, batch.index[odd]])
-        inputs = torch.cat([batch.inputs, batch.inputs[odd]])
-        targets = torch.cat([batch.targets, batch.targets[odd]])
-        found = member.gradient(batch)
-        return Gradient(found.loss, member.gradient(Batch(inputs, targets, index))[1])
 
 
 @method
@@ -322,14 +296,12 @@ BROKEN = {
     ReadingLate: "read no value of a tensor in gradient",
     Numbering: "name phases by strings, got 0",
     Misleading: r"the same bits after 2 epochs of its prefix DeepEnsemble\(\)",
-    Overdue: r"the same bits after 2 epochs of its prefix DeepEnsemble\(\)",
     Wordless: "return a method and an epoch from prefix",
     Listing: "return a dict of tensors from start, got a list",
     Rebinding: "change weights and state in place.* got 6 of",
     ToNumpy: "read no value of a tensor in gradient .* got Tensor.numpy",
     CoupledToList: "read no value of a tensor in loss .* got Tensor.tolist",
     Dropping: "meet the same shapes in every step",
-    Uneven: "meet the same shapes in every step",
     LeavingOut: "have a loss that every active member descends",
     PerMember: "return a scalar loss",
     DrawingTurns: "leave global ones alone|draw a turn from its generator",

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tepui.theory import Agreement, agreement
+from tepui.theory import Agreement
 
 
 def entry(relation, simulated):
@@ -26,25 +26,3 @@ def entry(relation, simulated):
 )
 def test_bounds_deviate_only_where_broken(relation, simulated, deviation):
     assert entry(relation, simulated).deviation.tolist() == [deviation]
-
-
-def test_theorems_agree_with_simulation():
-    actual = agreement(n=600, d=60, subsets=3, matrices=12)
-    assert [len(item.k) for item in actual] == [36] * 6
-    assert max(item.deviation.max() for item in actual) < 4
-    assert all((item.error > 0).all() for item in actual)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"n": 0}, "n must be an integer of at least 1, got 0"),
-        ({"d": 0}, "d must be an integer of at least 1, got 0"),
-        ({"subsets": 2.5}, "subsets must be an integer of at least 1, got 2.5"),
-        ({"sigma2": 0.0}, "sigma2 must be positive and finite, got 0.0"),
-        ({"subsets": 10**4}, "subsets must lie between 1 and n = 3000, got 10000"),
-    ],
-)
-def test_bad_input_is_named(change, message):
-    with pytest.raises(ValueError, match=message):
-        agreement(**change)

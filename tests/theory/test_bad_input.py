@@ -13,6 +13,7 @@ MOMENT = {"i": 2, "j": 0, "eta": 0.1, "rho": 0.1, "ratio": 2.0}
 OF_STEPS = {"num_steps": 1, "eta": 0.1, "rho": 0.1}
 OF_SETTING = {"rho0": 0.1, "n": 60, "d": 6, "sigma2": 0.2, "theta_norm": 1.5}
 ONES = np.ones(2)
+EDGE, EDGES = {"rho": 0.1, "ratio": 2.0}, {"eta": 0.1, "ratio": 2.0}
 
 
 def taking(function, *first):
@@ -54,6 +55,17 @@ FUNCTIONS = {
         {"eigenvalues": ONES, "gradient": ONES, "radius": 1.0},
     ),
     "Setting": (theory.Setting, OF_SETTING),
+    "agreement": (theory.agreement, {"n": 3000, "d": 150, "sigma2": 0.1, "subsets": 2}),
+    "eta_at_sharpness": (
+        taking(partial(theory.eta_at_sharpness, SETTING, 0.5), "k"),
+        {"k": 3, "rho": 0.1, "subsets": 1},
+    ),
+    "largest_stable_eta": (taking(theory.largest_stable_eta, "rho", "ratio"), EDGE),
+    "largest_stable_rho": (taking(theory.largest_stable_rho, "eta", "ratio"), EDGES),
+    "simulate_losses": (
+        partial(theory.simulate_losses, SETTING, 1),
+        {"eta": 0.1, "rho": 0.1},
+    ),
 }
 BAD = {"eta": -0.1, "rho": -0.2, "ratio": 0.0, "rho0": 0.0, "n": 0, "d": 0}
 BAD |= {"sigma2": -1.0, "theta_norm": 0.0, "i": -1, "j": -2, "k": -1, "num_steps": -1}
@@ -77,6 +89,13 @@ CASES = [
     ("phi", "i", 1.5),
     ("phi", "rho", float("nan")),
     ("Setting", "d", 1.5),
+    ("agreement", "subsets", 2.5),
+    ("agreement", "subsets", 3001),
+    ("eta_at_sharpness", "subsets", 61),
+    ("simulate_losses", "loss", "hinge"),
+    ("simulate_losses", "freedom", 2.0),
+    ("simulate_losses", "matrices", 1),
+    ("simulate_losses", "initializations", 1),
 ]
 
 

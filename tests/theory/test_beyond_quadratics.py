@@ -83,12 +83,3 @@ def test_the_sign_holds_for_quadratics_and_flips_for_a_logistic_loss():
         assert (np.diff(found.sharpness) < 0).all()
     assert (np.diff(plain.diversity) < 0).all()
     assert np.sign(np.diff(logistic.diversity)).tolist() == [-1, 1]
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("loss", "hinge"), ("freedom", 2.0), ("matrices", 1), ("initializations", 1)],
-)
-def test_arguments_are_checked(name, value):
-    with pytest.raises(ValueError, match=name):
-        simulate_losses(SETTING, 1, **{"eta": 0.1, "rho": 0.1, name: value})

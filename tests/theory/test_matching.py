@@ -49,18 +49,3 @@ def test_equally_sharp_members_on_blocks_are_more_diverse():
             ]
             gains.append(diversity[1] / diversity[0] - 1)
         assert 0 < gains[0] < gains[1] < gains[2]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"subsets": 0}, "subsets must be an integer of at least 1, got 0"),
-        ({"subsets": 3001}, "subsets must lie between 1 and n = 3000, got 3001"),
-        ({"k": -1}, "k must be a non-negative integer, got -1"),
-        ({"rho": -0.1}, r"rho must be non-negative and finite, got -0\.1"),
-    ],
-)
-def test_bad_input_is_named(change, message):
-    options = {"k": 3, "rho": 0.1, **change}
-    with pytest.raises(ValueError, match=message):
-        eta_at_sharpness(SETTING, 0.5, **options)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
@@ -28,22 +27,6 @@ def dual(eigenvalues, gradient, radius):
     center = np.log(np.linalg.norm(gradient) / radius)
     options = {"bounds": (center - 25, center + 2), "options": {"xatol": 1e-12}}
     return minimize_scalar(value, method="bounded", **options).fun
-
-
-def test_iterated_sam_takes_the_steps_that_autograd_says():
-    data, start, teacher = quadratic(0)
-    A, goal = torch.from_numpy(data), torch.from_numpy(teacher)
-
-    def slope(weights):
-        weights = weights.detach().requires_grad_()
-        loss = 0.5 * ((weights - goal) @ A.T).square().sum()
-        return torch.autograd.grad(loss, weights)[0]
-
-    weights = torch.from_numpy(start)
-    for _ in range(5):
-        weights = weights - 0.05 * slope(weights + 0.3 * slope(weights))
-    actual = iterate_sam(data.T @ data, start, teacher, num_steps=5, eta=0.05, rho=0.3)
-    np.testing.assert_allclose(actual, weights.numpy(), rtol=1e-12)
 
 
 @modest

@@ -7,8 +7,7 @@ from types import ModuleType
 import pytest
 
 from tepui.studies import verify
-from tepui.tracking import MLflow, WandB
-from tepui.tracking.trackers import figures
+from tepui.tracking import MLflow, WandB, figures
 from tepui.training import EpochRecord
 from training.cases import StoppedError, fitted, images, one_thread, stop_after
 

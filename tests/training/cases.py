@@ -245,13 +245,13 @@ def _only(tensors, name):
 class SignallingLoss:
     """Cross-entropy that ends the process in one of its calls."""
 
-    def __init__(self, at=-1):
-        self.at = at
+    def __init__(self, at=-1, number=signal.SIGTERM):
+        self.at, self.number = at, number
         self.calls = 0
 
     def __call__(self, outputs, targets):
         if self.calls == self.at:
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), self.number)
         self.calls += 1
         return F.cross_entropy(outputs, targets, reduction="none")
 
@@ -265,3 +265,23 @@ def interrupted_everywhere(tmp_path, method, calls, **how):
             fitted(images(), method=method, loss=SignallingLoss(at), out=out, **how)
         again = {"loss": SignallingLoss(), "out": out, "resume": True, **how}
         assert_same_runs(whole, fitted(images(), method=method, **again))
+
+
+needs_gpu = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+# By these a run on a GPU repeats to the bit.
+ON_GPU = {
+    "epochs": 2,
+    "batch_size": 32,
+    "precision": "float32",
+    "device": "cuda",
+    "deterministic": True,
+    "progress": "none",
+}
+
+
+def state(run):
+    """Return the weights of a run on the host."""
+    return {k: v.detach().cpu() for k, v in run.ensemble.state_dict().items()}

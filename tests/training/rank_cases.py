@@ -34,17 +34,14 @@ class TellingLookahead(Lookahead):
         return {"steps": [float(state["step"]) for state in states]}
 
 
-def equal_net():
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return noisy_net()
-
-
 def frozen_body():
     """A network of which only the last layer is trained."""
-    net = equal_net()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = noisy_net()
     for parameter in [*net.parameters()][:-2]:
         parameter.requires_grad_(False)
+    net[-1].reset_parameters()
     return net
 
 
@@ -81,7 +78,6 @@ CASES = {
     "pruned": {"method": SAM(), "prune": tepui.Prune(sparsity=(0.3, 0.5, 0.9))},
     "unequal": {"method": SAM(), "factory": UNEQUAL},
     "unequal and coupled": {"method": SED(active=2), "factory": UNEQUAL},
-    "clones": {"method": SED(active=2), "factory": equal_net},
     "frozen body": {"method": SED(active=2), "factory": frozen_body, **BEST},
     "one member": {"method": SharpBalance(switch_at=1), "members": 1},
     "own state": {"method": TellingLookahead()},

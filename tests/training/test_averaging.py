@@ -16,7 +16,7 @@ from tepui.training.averaging import (
     update_average,
     update_moving_average,
 )
-from tepui.training.slots import SlotRunner
+from tepui.training.coupled import SlotRunner
 from training.cases import (
     assert_same_bits,
     convnet,
@@ -26,10 +26,7 @@ from training.cases import (
     mlp,
     noisy_net,
     numbers,
-    one_thread,
 )
-
-single = pytest.fixture(autouse=True)(one_thread)
 
 METHODS = [
     DeepEnsemble(),

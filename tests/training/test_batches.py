@@ -1,10 +1,8 @@
-import re
-
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.utils.data import Dataset, Subset, TensorDataset
+from torch.utils.data import Subset, TensorDataset
 
 from strategies import modest
 from tepui.core.seeding import derive, generator
@@ -230,30 +228,3 @@ def test_random_transforms_depend_on_neither_workers_nor_place():
     other = by_index(batches_of(helped, [[7, 2], [0, 5], [3, 6], [1, 4]]))
     assert same(one, other)
     assert global_states() == before
-
-
-@pytest.mark.parametrize("item", [torch.zeros(4), (1, 2, 3), {"x": 1}], ids=str)
-def test_a_data_set_must_yield_pairs(item):
-    class Odd(Dataset):
-        def __len__(self):
-            return 2
-
-        def __getitem__(self, index):
-            return item
-
-    source = source_of(Odd(), (), CPU, 0, None)
-    kind = type(item).__name__
-    message = re.escape(f"dataset must yield pairs (x, y), got {kind} at index 1")
-    with pytest.raises(ValueError, match=message):
-        batches_of(source, [[1, 0]])
-
-
-@pytest.mark.parametrize("label", [-1, CLASSES])
-def test_labels_out_of_range_are_refused(label):
-    data = Arrays(torch.zeros(2, 4), torch.tensor([0, label]))
-    low, high = min(0, label), max(0, label)
-    message = (
-        rf"labels must lie in \[0, 2\] for 3 outputs, got 'values from {low} to {high}'"
-    )
-    with pytest.raises(ValueError, match=message):
-        batches_of(source_of(Plain(data), (), CPU, 0, CLASSES), [[0, 1]])

@@ -16,11 +16,8 @@ from training.cases import (
     fitted,
     images,
     noisy_net,
-    one_thread,
     stop_after,
 )
-
-single = pytest.fixture(autouse=True)(one_thread)
 
 
 class Diary(tepui.Callback):
@@ -86,17 +83,6 @@ def test_a_callback_is_told_of_an_error_in_the_place_of_the_end():
     assert raised.value.__notes__ == [
         "Fragile failed on this: OSError('no way to say so')"
     ]
-
-
-def test_a_signal_ends_a_run_as_an_error_does():
-    diary = Diary()
-
-    def interrupt(record):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fitted(images(), callbacks=[diary, interrupt])
-    assert isinstance(diary.told[-1][1], KeyboardInterrupt)
 
 
 def nothing(parameters, token, lr):

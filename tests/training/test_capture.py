@@ -1,7 +1,5 @@
 """What precedes and guards a captured step, as far as it needs no GPU."""
 
-import logging
-
 import pytest
 import torch
 
@@ -15,15 +13,11 @@ from tepui.data import (
     Mixup,
     RandomCrop,
 )
-from tepui.methods import DeepEnsemble
 from tepui.testing.expecting import Subject
 from tepui.testing.steps import _HandingOver, _Reading
 from tepui.training.batches import source_of
 from tepui.training.graphs import fixed_batch, refill
-from tepui.training.optimizer import capturable
-from training.cases import fitted, images, noisy_net, numbers, one_thread, pairs
-
-single = pytest.fixture(autouse=True)(one_thread)
+from training.cases import images, numbers, pairs
 
 
 def batch_of(data, division=None):
@@ -70,15 +64,6 @@ def test_a_batch_that_is_divided_otherwise_is_refused():
         refill(fixed, batch_of(numbers(8), Division(4, 0.4)))
 
 
-def test_only_optimizers_whose_state_begins_at_zero_are_captured():
-    weights = [torch.nn.Parameter(torch.zeros(2))]
-    rate = torch.tensor(0.1)
-    assert capturable(torch.optim.SGD(weights, lr=rate, momentum=0.9))
-    assert capturable(torch.optim.Adam(weights, lr=rate, capturable=True))
-    assert not capturable(torch.optim.NAdam(weights, lr=rate, capturable=True))
-    assert not capturable(torch.optim.SGD(weights, lr=0.1))
-
-
 @pytest.mark.parametrize("dtypes", [(torch.float32,), (torch.float32, torch.int64)])
 def test_lists_are_copied_whatever_their_types(dtypes):
     sources = [torch.arange(3).to(dtype) for dtype in dtypes for _ in range(2)]
@@ -96,13 +81,6 @@ def test_batches_know_their_parts():
     assert first.division is None
     with pytest.raises(ValueError, match="division must be given"):
         first.parts()
-
-
-def test_a_run_is_quiet_unless_asked(capfd):
-    fitted(images(), noisy_net, method=DeepEnsemble())
-    assert capfd.readouterr() == ("", "")
-    handlers = logging.getLogger("tepui").handlers
-    assert any(isinstance(handler, logging.NullHandler) for handler in handlers)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
 import pytest
 import torch
@@ -12,8 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import tepui
-from tepui.core.checks import class_indices
-from tepui.data import Arrays, AugMix, HorizontalFlip, Normalize, TrivialAugment
+from tepui.data import Arrays, AugMix, Normalize, TrivialAugment
 from tepui.losses import BinaryCrossEntropy, binary_cross_entropy
 from tepui.methods import (
     A2D,
@@ -24,21 +22,8 @@ from tepui.methods import (
     MemberMethod,
     SharpBalance,
 )
-from tepui.methods.base import Method
 from tepui.training.checks import absent_remark, few_of
-from training.cases import (
-    CLASSES,
-    Plain,
-    fitted,
-    images,
-    linear,
-    mlp,
-    numbers,
-    one_thread,
-)
-
-single = pytest.fixture(autouse=True)(one_thread)
-
+from training.cases import CLASSES, Plain, fitted, images, linear, mlp, numbers
 
 BUILT = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.1)
 
@@ -84,23 +69,18 @@ def mean_loss(outputs, targets):
         ({"epochs": 0}, "epochs must be positive, got 0"),
         ({"epochs": "3"}, "epochs must be an integer, got '3'"),
         ({"workers": -1}, "workers must be non-negative, got -1"),
-        ({"optimizer": "SGD"}, r"optimizer must be SGD\(\.\.\.\), .*, got 'SGD'"),
-        ({"optimizer": BUILT}, r"optimizer must be SGD\(.* got SGD \("),
+        ({"optimizer": "SGD"}, "optimizer must be callable, got 'SGD'"),
+        ({"optimizer": BUILT}, "optimizer must be callable, got"),
+        ({"optimizer": torch.optim.LBFGS}, "optimizer must make its step without a cl"),
+        ({"method": SED(), "accumulate": 2}, "accumulate must be 1 with SED, got 2"),
+        ({"method": SED(), "offload": True}, "offload must be False with SED"),
+        ({"method": SED(), "epochs": 4, "part_at": 1}, "part_at must be None with SED"),
         ({"schedule": float}, r"schedule must be a schedule, such as Cosine\(\)"),
-        ({"runner": "graph", "offload": True}, "offload must be False with runner"),
         ({"clip_norm": math.inf}, "clip_norm must be a finite number or None, got inf"),
         ({"augment": [1]}, r"augment must be a sequence \(each of type Augmentation\)"),
         ({"prune": 0.9}, "prune must be of type Prune or None, got 0.9"),
         ({"deterministic": "no"}, "deterministic must be True or False, got 'no'"),
         ({"loss": tepui.losses.CrossEntropy}, "loss must be an instance, such as"),
-        (
-            {"method": Scaled(factors={"first": math.inf})},
-            "first must be finite, got inf",
-        ),
-        (
-            {"loss": partial(scaled_loss, scale=-math.inf)},
-            "scale must be finite, got -inf",
-        ),
         (
             {"precision": "float16"},
             "precision must be one of auto, float32, tf32, bfloat16, got 'float16'",
@@ -122,30 +102,6 @@ def test_wrong_arguments_are_named_and_leave_no_folder(how, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         fitted(numbers(), mlp, out=tmp_path / "run", **how)
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (lambda: tepui.SGD(lr=math.inf), "lr must be a finite number .*, got inf"),
-        (lambda: tepui.SGD(lr=(0.1, math.nan)), r"lr must .*, got \(0.1, nan\)"),
-        (lambda: tepui.SGD(lr=()), r"lr must hold a value for each member, got \(\)"),
-        (lambda: tepui.AdamW(betas=0.9), "betas must be a sequence of 2 .* got 0.9"),
-        (lambda: tepui.Cosine(warmup=math.inf), "warmup must be a finite number, got"),
-        (lambda: tepui.Cosine(final=True), "final must be a finite number, got True"),
-        (lambda: tepui.MultiStep(milestones=0.5), "milestones must be a sequence"),
-        (lambda: Scaled(factor=math.nan), "factor must be a finite number, got nan"),
-        (lambda: SAM(adaptive=1), "adaptive must be True or False, got 1"),
-        (lambda: SharpBalance(switch_at=1.0), "switch_at must be a share below 1"),
-        (lambda: SharpBalance(base=DeepEnsemble()), "base must be of type SAM or of"),
-        (lambda: SharpBalance(select="top"), "select must be one of highest, lowest"),
-        (lambda: SED(active=2.0), "active must be an integer or None, got 2.0"),
-        (lambda: tepui.Prune(sparsity=[0.5, "x"]), "sparsity must be a finite number"),
-    ],
-)
-def test_nonsense_is_refused_where_it_is_written(build, message):
-    with pytest.raises(ValueError, match=message):
-        build()
 
 
 @pytest.mark.parametrize(
@@ -194,16 +150,6 @@ def test_one_class_is_refused_before_a_folder_is(classes, got, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_method_without_a_step_is_refused_with_what_to_derive_from(tmp_path):
-    class Nothing(Method):
-        pass
-
-    rule = r"derive from MemberMethod and define gradient\(self, member, batch\)"
-    with pytest.raises(ValueError, match=rule):
-        fitted(numbers(), linear, method=Nothing(), out=tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
 @pytest.mark.parametrize("change", [torch.Tensor.double, torch.Tensor.half, list])
 def test_features_of_any_type_train_as_they_are_predicted(change):
     data = numbers()
@@ -233,21 +179,6 @@ def test_a_member_must_have_something_to_train():
         fitted(numbers(), frozen)
 
 
-@pytest.mark.parametrize("method", [DeepEnsemble(), SAM()])
-def test_sparse_gradients_and_optimizers_with_passes_of_their_own_are_refused(method):
-    def words():
-        layers = nn.Embedding(10, 3, sparse=True), nn.Flatten(), nn.Linear(6, 3)
-        return nn.Sequential(*layers)
-
-    tokens = Arrays(torch.arange(20).view(10, 2) % 10, torch.arange(10) % 3)
-    ensemble = tepui.Ensemble.build(words, members=2)
-    with pytest.raises(ValueError, match=r"member 0 must have dense gradients .*'0'"):
-        tepui.fit(ensemble, tokens, method=method, epochs=1)
-    rule = "optimizer must make its step without a closure, got 'LBFGS'"
-    with pytest.raises(ValueError, match=rule):
-        fitted(numbers(), mlp, method=method, optimizer=torch.optim.LBFGS)
-
-
 def remove(members):
     del members[0]
 
@@ -266,16 +197,6 @@ def test_members_that_have_lost_their_seeds_are_not_trained(change):
         tepui.fit(ensemble, numbers(), method=DeepEnsemble(), epochs=1, progress="none")
 
 
-def test_images_of_the_wrong_shape_are_named_when_augmented():
-    data = Arrays(images().inputs[:, 0], images().targets)
-    with pytest.raises(ValueError, match=r"augment must be empty for inputs of shape"):
-        fitted(
-            data,
-            lambda: nn.Sequential(nn.Flatten(), nn.Linear(16, 3)),
-            augment=[HorizontalFlip()],
-        )
-
-
 def flat_images():
     return nn.Sequential(nn.Flatten(), nn.Linear(16, CLASSES))
 
@@ -291,16 +212,6 @@ def test_standardized_images_cannot_be_bytes(tmp_path, wrap, policy):
     assert not (tmp_path / "run").exists()
     normalized = Arrays(data.inputs, data.targets, Normalize((0.5,), (0.2,)))
     assert fitted(normalized, flat_images, **how).path.exists()
-
-
-def test_policies_are_for_images():
-    data = Arrays({"input": numbers().inputs}, numbers().targets)
-    with pytest.raises(ValueError, match="augment must be empty for dict inputs with"):
-        fitted(data, linear, augment=[TrivialAugment()])
-    table = Arrays(numbers().inputs.sigmoid(), numbers().targets)
-    message = "augment must be for rows, .* got 'TrivialAugment for images'"
-    with pytest.raises(ValueError, match=message):
-        fitted(table, linear, augment=[TrivialAugment()])
 
 
 def several_hot(labels):
@@ -394,16 +305,20 @@ def test_two_samples_are_read_of_a_data_set_of_any_length():
     ("labels", "names", "said"),
     [
         ([0, 1, 2], (), None),
-        ([1, 2, 3], (), "labels are 1 to 3, but labels count from 0: subtract 1"),
-        ([2, 3, 4], (), "labels are 2 to 4, but labels count from 0: subtract 2"),
-        ([1, 2], ("cat", "dog", "cow"), "has class 0 ('cat'), which members cannot"),
+        ([1, 2, 3], (), "has class 0, which members cannot learn; .* subtract 1 from"),
+        ([2, 3, 4], (), "labels count from 0: subtract 2 from all"),
+        (
+            [1, 2],
+            ("cat", "dog", "cow"),
+            r"class 0 \('cat'\), which members cannot learn$",
+        ),
         ([0, 20], (), "has class 1, which members cannot learn"),
     ],
 )
 def test_classes_without_samples_are_named(labels, names, said):
     found = absent_remark(torch.tensor(labels), 30, names)
     assert (found is None) == (said is None)
-    assert said is None or said in found
+    assert said is None or re.search(said, found)
 
 
 @pytest.mark.parametrize(("progress", "count"), [("lines", 1), ("none", 0)])
@@ -412,17 +327,3 @@ def test_a_run_says_it_beside_the_progress(progress, count, capsys):
     ensemble = tepui.Ensemble.build(lambda: torch.nn.Linear(4, 4), members=1)
     tepui.fit(ensemble, data, method=SAM(), epochs=1, progress=progress)
     assert capsys.readouterr().err.count("no training sample has class 0") == count
-
-
-@pytest.mark.parametrize(
-    ("labels", "hint"),
-    [
-        ([-1, 0, 1], "labels count from 0, and -1 is that of a sample without a label"),
-        ([1, 2], "labels count from 0: subtract 1 from all of them"),
-    ],
-)
-def test_labels_that_do_not_count_from_zero_are_told_to(labels, hint):
-    with pytest.raises(ValueError, match=hint):
-        class_indices(torch.tensor(labels), 2)
-    with pytest.raises(ValueError, match=r"got 'values from 0 to 2'$"):
-        class_indices(torch.tensor([0, 2]), 2)

@@ -2,7 +2,6 @@
 
 import warnings
 
-import pytest
 import torch
 from torch import nn
 
@@ -10,7 +9,7 @@ import tepui
 from tepui import tasks
 from tepui.data import Arrays
 from tepui.losses import MSE
-from tepui.methods import A2D, DeepEnsemble
+from tepui.methods import DeepEnsemble
 
 LABELS = torch.arange(60) % 3
 DATA = Arrays(5 * torch.eye(3)[LABELS], LABELS)
@@ -74,14 +73,3 @@ def test_a_task_travels_with_heads_and_through_the_run_folder(tmp_path):
     loaded = tepui.load(tmp_path, factory=lambda: nn.Linear(6, 1))
     assert loaded.task == tasks.Numbers()
     assert loaded.preparation is not None
-
-
-def test_methods_that_compare_classes_refuse_numbers():
-    with pytest.raises(ValueError, match=r"loss must be one of classes.*for A2D"):
-        fitted(
-            [lambda: nn.Linear(4, 1)] * 2,
-            Arrays(X, X.sum(1)),
-            loss=MSE(),
-            method=A2D(),
-            unlabeled=Arrays(X, X.sum(1)),
-        )

@@ -26,10 +26,8 @@ from training.cases import (
     mlp,
     noisy_net,
     numbers,
-    one_thread,
 )
 
-single = pytest.fixture(autouse=True)(one_thread)
 LOG = []
 
 
@@ -156,16 +154,6 @@ def test_a_coupled_loss_must_return_one_value_per_sample():
         fitted(images(), method=Repelled(), loss=F.cross_entropy)
 
 
-def test_coupled_members_cannot_accumulate():
-    with pytest.raises(ValueError, match=r"accumulate must be 1 where .* got 2"):
-        fitted(images(), method=Repelled(), accumulate=2)
-
-
-def test_coupled_members_cannot_be_offloaded():
-    with pytest.raises(ValueError, match=r"offload must be false .* got True"):
-        fitted(images(), method=Repelled(), offload=True)
-
-
 @final
 @dataclass(frozen=True, kw_only=True)
 class InTurn(CoupledMethod):
@@ -245,7 +233,7 @@ def test_members_in_turn_each_see_the_whole_schedule(monkeypatch):
 
 
 def test_unlabeled_data_only_where_they_are_used():
-    with pytest.raises(ValueError, match=r"a data set for InTurn.*SED.*need none"):
+    with pytest.raises(ValueError, match="a data set for InTurn"):
         in_turn(unlabeled=None)
     with pytest.raises(ValueError, match="unlabeled must be None for Repelled"):
         fitted(images(), method=Repelled(), unlabeled=unlabeled())
@@ -259,18 +247,15 @@ def equal_members():
     return ensemble
 
 
-def test_equal_members_are_told_apart_and_it_is_said():
-    ensemble = equal_members()
-    assert_same_bits(ensemble.members[0], ensemble.members[1])
-    how = {"epochs": 1, "batch_size": 8, "progress": "none"}
-    with pytest.warns(UserWarning, match=r"members \[1\] start equal to another"):
-        tepui.fit(ensemble, images(), method=Repelled(chosen=1), **how)
-    assert_different(ensemble.members[0], ensemble.members[1])
-
-
 def test_independent_members_may_start_equal():
     ensemble = equal_members()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         how = {"epochs": 1, "batch_size": 8, "progress": "none"}
         tepui.fit(ensemble, images(), method=tepui.methods.DeepEnsemble(), **how)
+
+
+def test_members_that_start_equal_are_refused():
+    """They share all batches, so that nothing could ever tell them apart."""
+    with pytest.raises(ValueError, match=r"members \[1\] must start different"):
+        tepui.fit(equal_members(), images(), method=Repelled(), epochs=1)

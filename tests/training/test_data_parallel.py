@@ -360,11 +360,11 @@ def test_divided_batches_hold_both_kinds_for_every_rank():
 
 
 REFUSED = {
-    "data_parallel must be 1 with a SharpBalance whose batches change": {
+    "data_parallel must be 1 with SharpBalance, whose members meet or whose": {
         "method": SharpBalance(stratified=False),
         "data_parallel": 2,
     },
-    "data_parallel must be 1 where members are coupled": {
+    "data_parallel must be 1 with SED, whose members meet": {
         "method": SED(active=2),
         "data_parallel": 2,
     },

@@ -1,7 +1,5 @@
 """Captured steps that hold the exchange between ranks, at world size one by nccl."""
 
-import logging
-
 import pytest
 import torch
 from torch import distributed, nn
@@ -10,12 +8,9 @@ import tepui
 from tepui.data import Arrays
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
 from tepui.training.exchange import LocalExchange, StepRanks
-from training.cases import assert_same_bits
+from training.cases import ON_GPU, assert_same_bits, needs_gpu
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+pytestmark = needs_gpu
 
 CASES = {
     "plain": {"method": DeepEnsemble()},
@@ -33,11 +28,6 @@ def ranks(tmp_path_factory):
     )
     yield StepRanks(None, distributed.new_group(backend="gloo"))
     distributed.destroy_process_group()
-
-
-@pytest.fixture(autouse=True)
-def _cublas(monkeypatch):
-    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
 class Sharing(LocalExchange):
@@ -67,26 +57,16 @@ def trained(exchange, **options):
     stream = torch.Generator().manual_seed(0)
     images = torch.rand(96, 3, 8, 8, generator=stream)
     ensemble = tepui.Ensemble.build(network, members=2, seed=3)
-    settings = {
-        "epochs": 2,
-        "batch_size": 32,
-        "precision": "float32",
-        "device": "cuda",
-        "deterministic": True,
-        "progress": "none",
-        **options,
-    }
-    data = Arrays(images, torch.arange(96) % 5)
+    data, settings = Arrays(images, torch.arange(96) % 5), {**ON_GPU, **options}
     tepui.fit(ensemble, data, exchange=exchange, data_parallel=2, **settings)
     return {name: t.detach().cpu() for name, t in ensemble.state_dict().items()}
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_graphs_hold_the_exchange_between_ranks(ranks, name, caplog):
+def test_graphs_hold_the_exchange_between_ranks(ranks, name):
+    """What cannot be captured is an error here, as warnings are."""
     options = CASES[name]
-    with caplog.at_level(logging.INFO, logger="tepui"):
-        graph = trained(Sharing(ranks), runner="graph", **options)
-    assert "captured the steps of 2 members" in caplog.text
+    graph = trained(Sharing(ranks), runner="graph", **options)
     assert_same_bits(graph, trained(Sharing(ranks), runner="eager", **options))
 
 

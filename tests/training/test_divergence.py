@@ -10,19 +10,9 @@ from torch.utils.data import TensorDataset
 
 import tepui
 from tepui.data import Arrays
-from tepui.methods import SAM, DeepEnsemble
+from tepui.methods import DeepEnsemble
 from tepui.training.run_folder import RunFolder
-from training.cases import (
-    CHECKPOINT,
-    CLASSES,
-    checkpointed,
-    fitted,
-    linear,
-    numbers,
-    one_thread,
-)
-
-single = pytest.fixture(autouse=True)(one_thread)
+from training.cases import CHECKPOINT, CLASSES, checkpointed, fitted, linear, numbers
 
 
 class ExplodingLoss:
@@ -40,13 +30,12 @@ class ExplodingLoss:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_divergence_names_member_step_rate_and_checkpoint(tmp_path, value):
+def test_divergence_names_member_step_and_checkpoint(tmp_path, value):
     # Three steps an epoch and member: call 11 is member 1's second step of epoch 1.
     schedule = tepui.Cosine()
     message = re.escape(
-        f"loss of member 1 must stay finite, got {value} at step 4 with learning rate "
-        f"{0.1 * schedule.factor(4, 3, 3):g}; last good checkpoint: "
-        f"{tmp_path / CHECKPOINT}"
+        f"loss of member 1 must stay finite, got {value} at step 4; "
+        f"last good checkpoint: {tmp_path / CHECKPOINT}"
     )
     how = {"epochs": 3, "schedule": schedule, "factory": linear}
     with pytest.raises(tepui.TrainingDiverged, match=message):
@@ -65,7 +54,7 @@ def test_divergence_names_member_step_rate_and_checkpoint(tmp_path, value):
 @pytest.mark.parametrize("out", [None, "run"])
 def test_divergence_in_the_first_epoch_says_that_there_is_no_checkpoint(tmp_path, out):
     place = None if out is None else tmp_path / out
-    message = "checkpoint: none yet" if out else r"no checkpoint was kept \(pass out"
+    message = "last good checkpoint: none was kept"
     with pytest.raises(tepui.TrainingDiverged, match=message):
         fitted(numbers(), linear, loss=ExplodingLoss(1, math.nan), out=place)
 
@@ -107,7 +96,7 @@ def test_data_that_are_not_finite_are_refused_before_training(tmp_path, wrap):
 
 def test_numbers_that_overflow_are_told_to_be_scaled(tmp_path):
     data = Arrays(torch.full((24, 5), 1e30), torch.zeros(24))
-    with pytest.raises(tepui.TrainingDiverged, match="at step 0 with learning rate"):
+    with pytest.raises(tepui.TrainingDiverged, match="at step 0; last good"):
         fitted(data, one_number, loss=tepui.losses.MSE(), out=tmp_path)
     with pytest.raises(FileNotFoundError, match="targets scaled to about 1"):
         tepui.load(tmp_path)
@@ -138,18 +127,6 @@ def test_large_weights_whose_sum_overflows_are_no_divergence():
     member = run.ensemble.members[0]
     assert member.bias.isfinite().all()
     assert member.bias.sum().isinf()
-
-
-@pytest.mark.parametrize("method", [DeepEnsemble(), SAM()], ids=repr)
-def test_a_gradient_of_zero_is_no_error(method):
-    data = Arrays(torch.zeros(8, 1, 4, 4), torch.arange(8) % CLASSES)
-
-    class Silent(nn.Linear):
-        def forward(self, x):
-            return super().forward(x.flatten(1)) * 0
-
-    run = fitted(data, lambda: Silent(16, CLASSES), method=method)
-    assert run.history[-1].loss == pytest.approx((math.log(CLASSES),) * 2)
 
 
 def test_a_likelihood_is_learned_of_numbers_with_hardly_any_noise():

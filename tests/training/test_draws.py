@@ -10,18 +10,8 @@ from tepui.core.seeding import derive
 from tepui.methods import GSAM, SAM, SED, DeepEnsemble
 from tepui.training.coupled import Party, joint_gradient
 from tepui.training.graphs import Draws, drawing_from, rehearsed
-from training.cases import (
-    CLASSES,
-    StoppedError,
-    fitted,
-    member_of,
-    numbers,
-    one_thread,
-    stop_after,
-)
+from training.cases import CLASSES, StoppedError, fitted, member_of, numbers, stop_after
 from training.draw_cases import Drawing, StandIn, batch
-
-single = pytest.fixture(autouse=True)(one_thread)
 
 MASK = 5
 

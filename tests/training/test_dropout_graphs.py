@@ -13,21 +13,20 @@ import tepui
 from tepui.data import Arrays
 from tepui.methods import GSAM, SAM, SED, DeepEnsemble, SharpBalance
 from tepui.models import ViTTiny
-from tepui.models.attention import SelfAttention
-from training.cases import StoppedError, assert_same_bits, stop_after
+from tepui.models.vit import SelfAttention
+from training.cases import (
+    ON_GPU,
+    StoppedError,
+    assert_same_bits,
+    needs_gpu,
+    state,
+    stop_after,
+)
 
 CLASSES, SAMPLES = 5, 96
 DEVICE = "cuda"
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
-
-
-@pytest.fixture(autouse=True)
-def _cublas(monkeypatch):
-    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+pytestmark = needs_gpu
 
 
 class DroppingAttention(SelfAttention):
@@ -99,23 +98,10 @@ def words():
 
 def trained(factory, method, **how):
     ensemble = tepui.Ensemble.build(factory, members=2, seed=3)
-    settings = {
-        "epochs": 3,
-        "batch_size": 32,
-        "precision": "float32",
-        "device": DEVICE,
-        "deterministic": True,
-        "optimizer": tepui.AdamW(lr=1e-3),
-        "runner": "graph",
-        "progress": "none",
-        **how,
-    }
+    settings = {**ON_GPU, "epochs": 3, "optimizer": tepui.AdamW(lr=1e-3)}
+    settings |= {"runner": "graph", **how}
     data = words() if factory is bert else pixels()
     return tepui.fit(ensemble, data, method=method, **settings)
-
-
-def state(run):
-    return {k: v.detach().cpu() for k, v in run.ensemble.state_dict().items()}
 
 
 METHODS = [
@@ -153,25 +139,6 @@ def test_resumed_equals_uninterrupted(tmp_path, method):
         trained(vit, method, out=tmp_path, callbacks=[stop_after(1)])
     resumed = trained(vit, method, out=tmp_path, resume=True)
     assert_same_bits(state(whole), state(resumed))
-
-
-def test_a_member_alone_equals_the_member_among_others():
-    together = trained(mlp, SAM(rho=0.1))
-    alone = tepui.Ensemble.build(mlp, seed=[together.ensemble.seeds[1]])
-    tepui.fit(
-        alone,
-        pixels(),
-        method=SAM(rho=0.1),
-        optimizer=tepui.AdamW(lr=1e-3),
-        epochs=3,
-        batch_size=32,
-        precision="float32",
-        device=DEVICE,
-        deterministic=True,
-        runner="graph",
-        progress="none",
-    )
-    assert_same_bits(alone.members[0], together.ensemble.members[1])
 
 
 @pytest.mark.parametrize("method", [DeepEnsemble(), SED(active=2)], ids=repr)

@@ -18,11 +18,9 @@ from training.cases import (
     fitted,
     images,
     numbers,
-    one_thread,
     stop_after,
 )
 
-single = pytest.fixture(autouse=True)(one_thread)
 VALUES = st.lists(st.integers(-8, 8).map(lambda number: number / 4), max_size=12)
 ROUGH = {
     "optimizer": tepui.SGD(lr=2.0),

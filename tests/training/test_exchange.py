@@ -15,10 +15,8 @@ from training.cases import (
     fitted,
     images,
     interrupted_everywhere,
-    one_thread,
 )
 
-single = pytest.fixture(autouse=True)(one_thread)
 LOG = []
 
 

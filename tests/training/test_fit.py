@@ -7,20 +7,15 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
-from torch.utils.data import TensorDataset
 
 import tepui
-from tepui.data import Arrays, HorizontalFlip, RandomCrop
+from tepui.data import HorizontalFlip, RandomCrop
 from tepui.data.arrays import Batch
 from tepui.losses import CrossEntropy, cross_entropy
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
 from tepui.training.batches import index_stream
 from training.cases import (
-    CLASSES,
-    Named,
     Noisy,
-    Plain,
-    assert_different,
     assert_same_bits,
     assert_same_runs,
     convnet,
@@ -32,14 +27,11 @@ from training.cases import (
     mlp,
     noisy_net,
     numbers,
-    one_thread,
-    pairs,
 )
 
 METHODS = [DeepEnsemble(), SAM(rho=0.1)]
 AUGMENT = (RandomCrop(1), HorizontalFlip())
 by_method = pytest.mark.parametrize("method", METHODS, ids=repr)
-single = pytest.fixture(autouse=True)(one_thread)
 forks = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 
 
@@ -145,44 +137,11 @@ def test_every_step_draws_new_dropout_masks():
     assert len({tuple(mask.flatten().tolist()) for mask in masks}) == 8
 
 
-def test_regression_with_a_loss_of_ones_own():
-    def squared(outputs, targets):
-        return (outputs - targets).square().mean(1)
-
-    x = numbers(32).inputs
-    data = Arrays(x, x @ torch.tensor([[1.0, -2], [0, 1], [3, 0], [0, 0]]))
-    run = fitted(
-        data,
-        lambda: nn.Linear(4, 2),
-        epochs=30,
-        loss=squared,
-        optimizer=tepui.SGD(lr=0.05, weight_decay=0),
-        validation=0.25,
-    )
-    for member in range(2):
-        assert run.history[-1].loss[member] < 0.05 * run.history[0].loss[member]
-        assert run.history[-1].validation_loss[member] < 0.5
-
-
-def test_dict_inputs_train_alike_from_tensors_and_from_a_loader():
-    fast = fitted(pairs(), Named, method=SAM())
-    slow = fitted(Plain(pairs()), Named, method=SAM())
-    assert_same_runs(fast, slow)
-    assert_different(fast, tepui.Ensemble.build(Named, members=2, seed=3))
-
-
 @forks
 def test_workers_change_no_bit():
     data = Noisy(images())
     none, two = (fitted(data, workers=workers) for workers in (0, 2))
     assert_same_runs(none, two)
-
-
-@pytest.mark.parametrize("wrap", [Plain, lambda a: TensorDataset(a.inputs, a.targets)])
-def test_any_map_style_data_set_trains_to_the_same_bits(wrap):
-    data = images()
-    how = {"augment": AUGMENT, "validation": 0.25}
-    assert_same_runs(fitted(data, **how), fitted(wrap(data), **how))
 
 
 @by_method
@@ -196,18 +155,6 @@ def test_accumulation_equals_the_whole_batch_without_batchnorm(method, parts):
         torch.testing.assert_close(split[name], tensor, rtol=1e-6, atol=1e-6)
 
 
-def test_accumulation_runs_smaller_parts():
-    seen = []
-
-    class Watched(nn.Linear):
-        def forward(self, x):
-            seen.append(len(x))
-            return super().forward(x)
-
-    fitted(numbers(8), lambda: Watched(4, CLASSES), epochs=1, members=1, accumulate=3)
-    assert seen[-3:] == [3, 3, 2]
-
-
 @given(samples=st.integers(1, 40), parts=st.integers(1, 50))
 def test_parts_of_a_batch_are_never_single_samples(samples, parts):
     member = member_of(mlp(), accumulate=parts)
@@ -218,34 +165,6 @@ def test_parts_of_a_batch_are_never_single_samples(samples, parts):
     assert min(sizes) >= min(2, samples)
     assert max(sizes) <= max(3, -(-samples // parts) + 1)
     assert len(sizes) <= parts
-
-
-def test_clip_norm_bounds_the_step():
-    ensemble = tepui.Ensemble.build(mlp, members=1)
-    before = copied(ensemble)
-    tepui.fit(
-        ensemble,
-        numbers(8),
-        method=DeepEnsemble(),
-        epochs=1,
-        batch_size=8,
-        clip_norm=1e-3,
-        optimizer=tepui.SGD(lr=0.5, momentum=0, weight_decay=0),
-        schedule=tepui.Constant(),
-        device="cpu",
-        progress="none",
-    )
-    moved = [after - before[name] for name, after in ensemble.state_dict().items()]
-    length = torch.linalg.vector_norm(torch.cat([m.flatten() for m in moved]))
-    assert float(length) == pytest.approx(0.5e-3, rel=1e-2)
-
-
-def test_a_plain_torch_optimizer_trains_like_the_same_spec():
-    def adamw(parameters):
-        return torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.01)
-
-    by_spec = fitted(images(), optimizer=tepui.AdamW())
-    assert_same_runs(fitted(images(), optimizer=adamw), by_spec)
 
 
 def test_frozen_parameters_stay_and_the_rest_trains():

@@ -21,7 +21,6 @@ from tepui.methods import (
     DivDis,
 )
 from tepui.training.batches import index_stream
-from tepui.training.slots import SlotRunner
 from training.cases import (
     assert_different,
     assert_same_bits,
@@ -30,11 +29,7 @@ from training.cases import (
     mlp,
     noisy_net,
     numbers,
-    one_thread,
-    untimed,
 )
-
-single = pytest.fixture(autouse=True)(one_thread)
 
 COUPLED = [
     SED(weight=0.3, active=2),
@@ -167,24 +162,6 @@ def test_flat_and_diverse_equals_a_loop_by_hand(method, base):
     for name, tensor in run.ensemble.state_dict().items():
         wanted = expected.state_dict()[name]
         torch.testing.assert_close(tensor, wanted, rtol=tolerance, atol=tolerance)
-
-
-@every_coupled
-@pytest.mark.parametrize("base", BASES[:3], ids=repr)
-def test_slots_equal_members_one_by_one(monkeypatch, method, base):
-    """To the bit, with BatchNorm's buffers and with dropout."""
-    if not method.fixed_shapes:
-        pytest.skip("its members do not fit slots")
-    method = replace(method, base=base)
-    plain = trained(method, images())
-    monkeypatch.setattr("tepui.training.prepare.CoupledRunner", SlotRunner)
-    slots = trained(method, images())
-    states = [
-        {n: t + 0 for n, t in run.ensemble.state_dict().items()}
-        for run in (plain, slots)
-    ]
-    assert_same_bits(*states)
-    assert untimed(plain.history) == untimed(slots.history)
 
 
 def test_the_perturbed_pass_updates_statistics_only_if_asked():

@@ -10,10 +10,8 @@ from torch import nn
 from torch.nn.utils.parametrizations import spectral_norm
 
 from tepui.training.foreign_draws import Watch, foreign_draws, streams_kept
-from training.cases import global_states, member_of, one_thread
+from training.cases import global_states, member_of
 from training.draw_cases import Noisy, batch
-
-single = pytest.fixture(autouse=True)(one_thread)
 
 HELD = {
     "torch": lambda: Noisy(

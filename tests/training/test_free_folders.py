@@ -3,11 +3,9 @@
 import pytest
 
 import tepui
-from tepui.tracking.trackers import remember
+from tepui.tracking import remember
 from tepui.training.run_folder import TRACKING, RunFolder
-from training.cases import Plain, assert_same_runs, files, fitted, images, one_thread
-
-single = pytest.fixture(autouse=True)(one_thread)
+from training.cases import Plain, assert_same_runs, files, fitted, images
 
 
 class FailsAtFirst(tepui.Callback):

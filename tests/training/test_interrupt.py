@@ -5,22 +5,19 @@ import threading
 import pytest
 
 import tepui
-from tepui.losses import cross_entropy
 from tepui.methods import SAM, DeepEnsemble
 from tepui.training.run_folder import RunFolder
 from tepui.training.runner import Interruption
 from training.cases import (
     CHECKPOINT,
     Plain,
+    SignallingLoss,
     assert_same_bits,
     assert_same_runs,
     checkpointed,
     fitted,
     images,
-    one_thread,
 )
-
-single = pytest.fixture(autouse=True)(one_thread)
 
 
 @pytest.fixture(autouse=True)
@@ -34,21 +31,6 @@ def _interrupts_as_in_a_terminal():
 METHODS = [DeepEnsemble(), SAM(rho=0.1)]
 STOPS = [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
 HOW = {"epochs": 2, "validation": 0.25, "keep": "best", "schedule": tepui.Cosine()}
-
-
-class SignallingLoss:
-    """Cross-entropy that sends a signal to this process in one of its calls."""
-
-    def __init__(self, at=-1, number=signal.SIGTERM):
-        self.at = at
-        self.number = number
-        self.calls = 0
-
-    def __call__(self, outputs, targets):
-        if self.calls == self.at:
-            os.kill(os.getpid(), self.number)
-        self.calls += 1
-        return cross_entropy(outputs, targets)
 
 
 def calls_of(**how):

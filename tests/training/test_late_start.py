@@ -12,23 +12,11 @@ from training.cases import (
     fitted,
     images,
     noisy_net,
-    one_thread,
     untimed,
 )
 
-single = pytest.fixture(autouse=True)(one_thread)
-
 EPOCHS = 4
 HALF = EPOCHS // 2
-LATE = [
-    SharpBalance(rho=0.3, before="plain"),
-    SharpBalance.paper(rho=0.3, before="plain"),
-    SharpBalance.released(rho=0.3, before="plain", off_by_one=False),
-    SharpBalance(rho=0.3, before="plain", base=GSAM(alpha=0.5)),
-    SAM(rho=0.3, start_at=0.5),
-    SAM(rho=0.3, start_at=HALF, adaptive=True),
-    GSAM(rho=0.3, start_at=0.5),
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,17 +41,6 @@ def weights_by_epoch(method, **how):
     settings = {"epochs": EPOCHS, "batch_size": 8, "optimizer": tepui.SGD(lr=0.05)}
     settings |= {"progress": "none", "device": "cpu", "callbacks": [keep], **how}
     return tepui.fit(ensemble, images(), method=method, **settings), copies
-
-
-@pytest.mark.parametrize("method", LATE, ids=repr)
-def test_until_then_the_run_is_a_deep_ensembles_to_the_bit(method):
-    (late, weights), (plain, expected) = (
-        weights_by_epoch(chosen) for chosen in (method, DeepEnsemble())
-    )
-    for epoch in range(HALF):
-        assert_same_bits(weights[epoch], expected[epoch])
-    assert untimed(late.history[:HALF]) == untimed(plain.history[:HALF])
-    assert_different(weights[HALF], expected[HALF])
 
 
 @pytest.mark.parametrize("after", [SAM(rho=0.3), GSAM(rho=0.3, alpha=0.5)], ids=repr)

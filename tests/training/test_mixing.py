@@ -5,7 +5,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-import tepui
 from tepui.data import (
     Arrays,
     AugMix,
@@ -17,11 +16,11 @@ from tepui.data import (
     PerMember,
     RandomCrop,
 )
-from tepui.losses import MSE, BinaryCrossEntropy, CrossEntropy, jensen_shannon
+from tepui.losses import CrossEntropy, jensen_shannon
 from tepui.methods import A2D, GSAM, SAM, SED, DeepEnsemble, DivDis, SharpBalance
 from tepui.training import TrainingSpec
 from tepui.training.batches import source_of
-from tepui.training.slots import SlotRunner
+from tepui.training.coupled import SlotRunner
 from training.cases import (
     CLASSES,
     Named,
@@ -34,13 +33,11 @@ from training.cases import (
     linear,
     member_of,
     numbers,
-    one_thread,
     pairs,
 )
 from training.test_resume import killed_and_resumed
 from training.test_weights import trained_by
 
-single = pytest.fixture(autouse=True)(one_thread)
 CPU = torch.device("cpu")
 METHODS = [
     DeepEnsemble(),
@@ -97,61 +94,8 @@ def test_losses_are_those_of_mixed_labels(weights, how):
 
 
 @pytest.mark.parametrize(
-    ("loss", "labels"),
-    [
-        (MSE(), torch.randn(24, 2)),
-        (BinaryCrossEntropy(), torch.randint(2, (24, 2)).float()),
-        (CrossEntropy(class_weights=(1.0, 3.0)), torch.rand(24, 2).softmax(1)),
-    ],
-    ids=["numbers", "labels", "soft classes"],
+    ("method", "augment"), [*zip(METHODS, 4 * MIXED, strict=True)], ids=repr
 )
-def test_every_task_is_mixed(loss, labels):
-    """Gradients are those of mixed targets, in which these losses are linear."""
-    data = Arrays(torch.randn(24, 4), labels)
-    batch, module = mixed_batch(data, [Mixup(1.0)]), nn.Linear(4, 2)
-    share = batch.partners.share[:, None]
-    targets = share * batch.targets + (1 - share) * batch.partners.targets
-    expected = loss(module(batch.inputs), targets).mean()
-    wanted = torch.autograd.grad(expected, [*module.parameters()])
-    found = member_of(module, loss=loss).gradient(batch).values
-    for one, other in zip(found, wanted, strict=True):
-        torch.testing.assert_close(one, other)
-    assert fitted(data, lambda: nn.Linear(4, 2), loss=loss, augment=[Mixup()]).history
-
-
-def test_a_run_descends_the_mixed_loss():
-    """One member, step by step, from the batches of its stream."""
-    data, augment, steps = numbers(), [Mixup(0.6)], 4
-    run = fitted(
-        data,
-        linear,
-        members=1,
-        augment=augment,
-        sample_weights=WEIGHTS,
-        batch_size=24,
-        epochs=steps,
-        optimizer=tepui.SGD(lr=0.1, momentum=0.0, weight_decay=0.0),
-        schedule=tepui.Constant(),
-    )
-    (module,) = tepui.Ensemble.build(linear, members=1, seed=3).members
-    source, seed = source_of(data, augment, CPU, 0, None), run.ensemble.seeds[0]
-    for epoch in range(steps):
-        order = torch.arange(24)  # the order of a whole batch does not matter
-        batch = next(source.batches(order[None], seed, epoch))
-        log_probs = module(batch.inputs).log_softmax(1)
-        loss = -(soft(batch, WEIGHTS) * log_probs).sum(1).mean()
-        assert run.history[epoch].loss[0] == pytest.approx(loss.item())
-        parameters = [*module.parameters()]
-        moves = torch.autograd.grad(loss, parameters)
-        with torch.no_grad():
-            for parameter, move in zip(parameters, moves, strict=True):
-                parameter.sub_(0.1 * move)
-    for one, other in zip(run.ensemble.parameters(), module.parameters(), strict=True):
-        torch.testing.assert_close(one, other)
-
-
-@pytest.mark.parametrize("augment", MIXED, ids=repr)
-@pytest.mark.parametrize("method", METHODS, ids=repr)
 def test_every_method_trains_on_mixed_samples_and_resumes(tmp_path, method, augment):
     how = {**trained_by(method), "augment": augment, "epochs": 3, "members": 3}
     how |= {"validation": 0.25}

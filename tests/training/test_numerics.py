@@ -81,13 +81,6 @@ def test_the_autocast_of_the_surroundings_stays_outside(precision):
     assert_same_runs(within, alone)
 
 
-def test_threads_given_are_used_inside_the_block():
-    torch.set_num_threads(2)
-    with numerics_of("cpu", "float32", False, threads=1).applied():
-        assert torch.get_num_threads() == 1
-    assert torch.get_num_threads() == 2
-
-
 def test_devices_that_are_not_there_are_named(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ValueError, match="device must name a device, got 'nowhere'"):

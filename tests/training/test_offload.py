@@ -6,20 +6,16 @@ import pytest
 import torch
 
 from tepui.methods import SharpBalance
-from tepui.training.checkpoint import restore
 from tepui.training.epochs import Training
-from tepui.training.member import TrainingMember
+from tepui.training.member import TrainingMember, restore
 from training.cases import (
     Lookahead,
     StoppedError,
     assert_same_runs,
     fitted,
     images,
-    one_thread,
     stop_after,
 )
-
-single = pytest.fixture(autouse=True)(one_thread)
 
 KEPT = {"average": 0.5, "keep": "best", "validation": 0.25}
 
@@ -99,17 +95,23 @@ def test_members_train_alike_where_every_move_takes_other_memory(monkeypatch):
 
 def test_a_member_hears_of_the_others_on_the_device(monkeypatch):
     waits, heard = {}, []
-    move, receive = TrainingMember._move, SharpBalance.receive
+    move, leave = TrainingMember._move, TrainingMember.offload
+    receive = SharpBalance.receive
 
-    def noted(member, device):
+    def moved(member, device):
         move(member, device)
-        waits[member.index] = device is member._offload_device
+        waits[member.index] = False
+
+    def left(member):
+        leave(member)
+        waits[member.index] = True
 
     def watched(method, member, index, published, generator):
         heard.append((index, waits[index]))
         receive(method, member, index, published, generator)
 
-    monkeypatch.setattr(TrainingMember, "_move", noted)
+    monkeypatch.setattr(TrainingMember, "_move", moved)
+    monkeypatch.setattr(TrainingMember, "offload", left)
     monkeypatch.setattr(SharpBalance, "receive", watched)
     fitted(images(), method=SharpBalance(rho=0.1, switch_at=1), offload=True)
     assert heard == [(0, False), (1, False)]

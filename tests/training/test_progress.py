@@ -7,9 +7,8 @@ from tepui.methods import A2D, SAM, SED
 from tepui.training import MultiStep
 from tepui.training.history import EpochRecord
 from tepui.training.progress import counting, showing
-from training.cases import fitted, images, one_thread
+from training.cases import fitted, images
 
-single = pytest.fixture(autouse=True)(one_thread)
 RECORD = EpochRecord(
     epoch=1,
     loss=(1.0, 2.0),

@@ -1,15 +1,11 @@
 """What is read of torchrun's environment, and what ranks must agree on."""
 
-import re
-
 import pytest
-import torch
-from torch.distributed import HashStore
 
 from processes import free_port
 from tepui.core.spec import check_same
-from tepui.training import LocalExchange, RankLost, exchange_here, ranks
-from tepui.training.ranks import place_of_environment, timeout_of_environment
+from tepui.training import LocalExchange, RankLost, exchange_here
+from tepui.training.ranks import place_of_environment
 
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
@@ -70,14 +66,6 @@ def test_an_environment_set_in_part_is_refused(environment, given, message):
         exchange_here()
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "soon", "nan", "inf"])
-def test_the_timeout_is_a_positive_number_of_seconds(monkeypatch, text):
-    monkeypatch.setenv("TEPUI_RANK_TIMEOUT", text)
-    message = f"TEPUI_RANK_TIMEOUT must be a positive number of seconds, got '{text}'"
-    with pytest.raises(ValueError, match=re.escape(message)):
-        timeout_of_environment()
-
-
 def test_ranks_that_never_come_are_not_waited_for(environment, monkeypatch):
     environment(
         RANK="1", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port())
@@ -85,26 +73,6 @@ def test_ranks_that_never_come_are_not_waited_for(environment, monkeypatch):
     monkeypatch.setenv("TEPUI_RANK_TIMEOUT", "1")
     with pytest.raises(RankLost, match=r"not all ranks came within 1 s \(TEPUI_RANK_T"):
         exchange_here()
-
-
-def test_every_rank_has_a_gpu_of_its_own(environment, monkeypatch):
-    chosen = []
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
-    found = iter([(HashStore(), 1, 3)])
-    monkeypatch.setattr(ranks, "rendezvous", lambda *_, **__: found)
-    join = "init_process_group"
-    monkeypatch.setattr(ranks.distributed, join, lambda way, **_: chosen.append(way))
-    monkeypatch.setattr(ranks.atexit, "register", lambda function: None)
-    given = {"MASTER_ADDR": "here", "MASTER_PORT": "1", "WORLD_SIZE": "3", "RANK": "1"}
-    environment(**given, LOCAL_RANK="1")
-    ranks._join()
-    assert chosen == [1, "cpu:gloo,cuda:nccl"]
-    for number in ("2", ""):
-        environment(**given, LOCAL_RANK=number)
-        with pytest.raises(ValueError, match="LOCAL_RANK must name one of the 2 GPUs"):
-            ranks._join()
 
 
 @pytest.mark.parametrize(

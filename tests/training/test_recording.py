@@ -13,10 +13,8 @@ from tepui.core.seeding import derive
 from tepui.methods import SAM
 from tepui.training import graphs as recording
 from tepui.training.graphs import NotCapturable, Recording, record
-from training.cases import CLASSES, global_states, member_of, one_thread
+from training.cases import CLASSES, global_states, member_of
 from training.draw_cases import Drawing, Noisy, StandIn, batch
-
-single = pytest.fixture(autouse=True)(one_thread)
 
 
 class Broken(RuntimeError):  # noqa: N818

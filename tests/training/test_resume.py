@@ -6,14 +6,7 @@ import torch
 import tepui
 from tepui.data import AugMix, HorizontalFlip, Mixup, RandomCrop, TrivialAugment
 from tepui.losses import CrossEntropy
-from tepui.methods import (
-    A2D,
-    SAM,
-    SED,
-    DeepEnsemble,
-    SharpBalance,
-    SnapshotEnsemble,
-)
+from tepui.methods import A2D, SAM, SED, DeepEnsemble, SharpBalance, SnapshotEnsemble
 from training.cases import (
     Noisy,
     StoppedError,
@@ -28,14 +21,10 @@ from training.cases import (
     mlp,
     noisy_net,
     numbers,
-    one_thread,
     stop_after,
     untimed,
 )
 
-single = pytest.fixture(autouse=True)(one_thread)
-
-METHODS = [DeepEnsemble(), SAM(rho=0.1)]
 FULL = {"augment": (RandomCrop(1), HorizontalFlip()), "validation": 0.25}
 
 
@@ -47,13 +36,15 @@ def killed_and_resumed(data, out, *epochs, **how):
     return fitted(data, out=out, resume=True, **how)
 
 
-@pytest.mark.parametrize("method", METHODS, ids=repr)
 @pytest.mark.parametrize(
-    "optimizer",
-    [tepui.SGD(lr=0.1, nesterov=True), tepui.AdamW(lr=0.01)],
-    ids=["SGD", "AdamW"],
+    ("method", "optimizer", "factory"),
+    [
+        (DeepEnsemble(), tepui.SGD(lr=0.1, nesterov=True), noisy_net),
+        (SAM(rho=0.1), tepui.AdamW(lr=0.01), noisy_net),
+        (SAM(rho=0.1), tepui.SGD(lr=0.1, nesterov=True), convnet),
+    ],
+    ids=["plain", "AdamW", "convolutions"],
 )
-@pytest.mark.parametrize("factory", [noisy_net, convnet])
 def test_resumed_equals_uninterrupted(tmp_path, method, optimizer, factory):
     how = {"method": method, "optimizer": optimizer, "factory": factory, "epochs": 4}
     how |= {"keep": "best", "schedule": tepui.Cosine(warmup=1.5), **FULL}
@@ -214,12 +205,6 @@ def test_killed_between_last_checkpoint_and_ensemble(tmp_path):
     again = fitted(images(), resume=True, callbacks=[stop_after(2)], **how)
     assert_same_runs(first, again)
     assert (tmp_path / "ensemble.safetensors").exists()
-
-
-def test_resume_starts_a_run_that_is_new(tmp_path):
-    assert_same_runs(
-        fitted(images(), out=tmp_path / "new", resume=True), fitted(images())
-    )
 
 
 def test_a_resume_uses_the_threads_the_run_began_with(tmp_path):

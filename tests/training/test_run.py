@@ -1,11 +1,5 @@
 """A run is an object: what lies in its folder is what fit returned."""
 
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
 from functools import partial
 from pathlib import Path
 
@@ -169,37 +163,3 @@ def test_models_and_data_of_ones_own_are_given_again(tmp_path):
     how["out"] = tmp_path / "whole"
     tepui.fit(Ensemble.build(linear, members=2), data, **how)
     assert same_bits(weights(done), weights(how["out"]))
-
-
-RESUME = """
-import sys
-
-import tepui
-from tepui.cli.main import main
-
-words = sys.argv[2:]
-if len(words) > 1:
-    main(["train", *words[1:], "--out", words[0], "--resume"])
-else:
-    tepui.Run.open(words[0]).resume(progress="none")
-"""
-
-
-@pytest.mark.slow
-def test_killed_at_random_and_resumed_by_both_ways_it_has_the_same_bits(tmp_path):
-    words = [*QUICK, "batch_size=64", "--epochs", "40", "--validation", "0.2"]
-    main(["train", *words, "--out", str(tmp_path / "whole")])
-    out, draw = tmp_path / "killed", random.Random(0)
-    src = str(Path(tepui.__file__).parents[1])
-    for turn in range(6):
-        more = words if turn % 2 == 0 or not (out / "run.json").exists() else []
-        command = [sys.executable, "-c", RESUME, "-", str(out), *more]
-        child = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": src})
-        done = len(Run(out).history)
-        while child.poll() is None and len(Run(out).history) == done and turn < 5:
-            time.sleep(0.02)
-        if turn < 5:
-            time.sleep(draw.uniform(0, 0.2))
-            child.send_signal(signal.SIGKILL)
-        child.wait(300)
-    assert same_bits(weights(out), weights(tmp_path / "whole"))

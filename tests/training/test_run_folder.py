@@ -4,7 +4,6 @@ import gc
 import json
 import re
 import shutil
-import time
 
 import pytest
 import torch
@@ -14,9 +13,8 @@ from tepui.core.lease import LeaseHeldError
 from tepui.core.processes import mark
 from tepui.data import Arrays, Normalize, RandomCrop
 from tepui.losses import cross_entropy
-from tepui.methods import SAM, DeepEnsemble, SharpBalance
-from tepui.training.checkpoint import write_member
-from tepui.training.run_folder import RunFolder
+from tepui.methods import SAM, DeepEnsemble
+from tepui.training.run_folder import RunFolder, write_member
 from training.cases import (
     CHECKPOINT,
     Plain,
@@ -27,11 +25,8 @@ from training.cases import (
     fitted,
     images,
     noisy_net,
-    one_thread,
     stop_after,
 )
-
-single = pytest.fixture(autouse=True)(one_thread)
 
 
 @pytest.mark.parametrize("killed", [True, False])
@@ -198,21 +193,6 @@ def test_a_member_of_another_run_is_refused(tmp_path):
     (tmp_path / "other" / MEMBER).replace(tmp_path / "one" / MEMBER)
     with pytest.raises(ValueError, match=r"member1-2.* names, but its digest is"):
         fitted(images(), out=tmp_path / "one", resume=True)
-
-
-def test_the_record_of_an_epoch_says_how_long_the_exchange_before_it_took(tmp_path):
-    method = SharpBalance(switch_at=1, score=slow_score)
-    run = fitted(images(), method=method, epochs=3, members=2, out=tmp_path)
-    seconds = [record.exchange_seconds for record in run.history]
-    assert seconds[1] >= 2 * 0.05  # two members score
-    assert [seconds[0], seconds[2]] == [0, 0]
-    assert [record.peak_memory for record in run.history] == [None] * 3
-    assert RunFolder(tmp_path).history() == run.history
-
-
-def slow_score(module, dataset):
-    time.sleep(0.05)
-    return torch.arange(len(dataset), dtype=torch.float32)
 
 
 @pytest.mark.gpu

@@ -1,14 +1,11 @@
 """Coupled members in slots end as they do one by one, captured or not."""
 
-import os
-import signal
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 import tepui
@@ -17,12 +14,14 @@ from tepui.losses import CrossEntropy
 from tepui.methods import A2D, GSAM, SAM, SED, ActiveMembers, CoupledMethod, DivDis
 from tepui.models import ResNet18
 from tepui.modules.pruning import sparsity_of
+from tepui.training.coupled import SlotRunner, Stack, have_same_structure
 from tepui.training.member import TrainingMember
 from tepui.training.numerics import numerics_of
-from tepui.training.slots import SlotRunner, Stack, have_same_structure
 from training.cases import (
     CLASSES,
+    ON_GPU,
     Named,
+    SignallingLoss,
     StoppedError,
     assert_different,
     assert_same_bits,
@@ -33,15 +32,14 @@ from training.cases import (
     fitted,
     images,
     mlp,
+    needs_gpu,
     noisy_net,
     numbers,
-    one_thread,
     pairs,
+    state,
     stop_after,
     untimed,
 )
-
-single = pytest.fixture(autouse=True)(one_thread)
 
 METHODS = [
     SED(active=None),
@@ -85,8 +83,14 @@ def assert_same_training(first, second):
     assert untimed(first.history) == untimed(second.history)
 
 
-@pytest.mark.parametrize("method", METHODS, ids=repr)
-@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=repr)
+@pytest.mark.parametrize(
+    ("method", "optimizer"),
+    [
+        *((method, OPTIMIZERS[0]) for method in METHODS),
+        *((SED(active=2), optimizer) for optimizer in OPTIMIZERS[1:]),
+    ],
+    ids=repr,
+)
 def test_slots_equal_members_one_by_one(monkeypatch, method, optimizer):
     """To the bit, with BatchNorm's buffers and with dropout."""
     how = {"optimizer": optimizer}
@@ -177,18 +181,6 @@ def test_turns_of_other_sizes_than_promised_are_refused(monkeypatch):
         in_slots(monkeypatch, Growing(), images())
 
 
-class SignallingLoss:
-    def __init__(self, at=-1):
-        self.at = at
-        self.calls = 0
-
-    def __call__(self, outputs, targets):
-        if self.calls == self.at:
-            os.kill(os.getpid(), signal.SIGTERM)
-        self.calls += 1
-        return F.cross_entropy(outputs, targets, reduction="none")
-
-
 @pytest.mark.parametrize("at", [0, 3, 4, 9])
 def test_stopped_inside_an_epoch_it_resumes_to_the_same_bits(monkeypatch, tmp_path, at):
     whole = in_slots(monkeypatch, SED(active=2), images(), loss=SignallingLoss())
@@ -197,15 +189,6 @@ def test_stopped_inside_an_epoch_it_resumes_to_the_same_bits(monkeypatch, tmp_pa
         in_slots(monkeypatch, SED(active=2), images(), loss=SignallingLoss(at), **how)
     how |= {"loss": SignallingLoss(), "resume": True}
     assert_same_bits(whole, in_slots(monkeypatch, SED(active=2), images(), **how))
-
-
-def test_a_run_may_go_on_without_slots(monkeypatch, tmp_path):
-    """Members hold the members between epochs, so that runners are exchangeable."""
-    how = {"epochs": 3, "out": tmp_path}
-    with pytest.raises(StoppedError):
-        in_slots(monkeypatch, SED(active=2), images(), callbacks=[stop_after(0)], **how)
-    resumed = trained(SED(active=2), images(), resume=True, **how)
-    assert_same_bits(trained(SED(active=2), images(), epochs=3), resumed)
 
 
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
@@ -311,15 +294,7 @@ def colors(samples=128, size=8):
 
 
 def on_gpu(method, *factory, **how):
-    settings = {
-        "device": "cuda",
-        "precision": "float32",
-        "deterministic": True,
-        "epochs": 2,
-        "batch_size": 32,
-        **how,
-    }
-    return trained(method, colors(), *(factory or [heads]), **settings)
+    return trained(method, colors(), *(factory or [heads]), **{**ON_GPU, **how})
 
 
 def heads():
@@ -330,10 +305,6 @@ def resnet():
     return ResNet18(width=8)
 
 
-def state(run):
-    return {k: v.detach().cpu() for k, v in run.ensemble.state_dict().items()}
-
-
 def assert_close(first, second, tolerance):
     for name, tensor in state(first).items():
         torch.testing.assert_close(
@@ -341,16 +312,11 @@ def assert_close(first, second, tolerance):
         )
 
 
-@pytest.fixture
-def _cublas(monkeypatch):
-    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-
-
 def captured(test):
     """Mark a test of the graph that a GPU replays."""
-    lacks = not torch.cuda.is_available()
-    test = pytest.mark.skipif(lacks, reason="needs a CUDA device")(test)
-    return pytest.mark.gpu(pytest.mark.usefixtures("_cublas")(test))
+    for mark in needs_gpu:
+        test = mark(test)
+    return test
 
 
 @captured
@@ -399,30 +365,6 @@ def test_resumed_equals_uninterrupted(tmp_path, method, optimizer):
         on_gpu(method, out=tmp_path, callbacks=[stop_after(1)], **how)
     resumed = on_gpu(method, out=tmp_path, resume=True, **how)
     assert_same_bits(state(whole), state(resumed))
-
-
-@captured
-def test_averaged_weights_are_those_of_an_eager_run():
-    graph, eager = (
-        on_gpu(SED(active=2), runner=runner, average=0.7)
-        for runner in ("graph", "eager")
-    )
-    assert_close(graph, eager, 1e-5)
-
-
-@captured
-def test_repeats_to_the_bit():
-    first, second = (on_gpu(SED(active=2), resnet, runner="graph") for _ in range(2))
-    assert_same_bits(state(first), state(second))
-
-
-@captured
-def test_pruned_weights_stay_zero():
-    pruned = {"prune": tepui.Prune(sparsity=0.6, prune_at=0.5), "epochs": 4}
-    graph = on_gpu(SED(active=2), runner="graph", **pruned)
-    assert_close(graph, on_gpu(SED(active=2), runner="eager", **pruned), 1e-5)
-    for member in graph.ensemble.members:
-        assert sparsity_of(member) == pytest.approx(0.6, abs=1e-2)
 
 
 @captured

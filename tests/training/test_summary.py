@@ -8,9 +8,7 @@ import pytest
 import tepui
 from tepui.methods import MemberMethod
 from tepui.training.run_folder import RunFolder
-from training.cases import assert_same_bits, fitted, mlp, numbers, one_thread
-
-single = pytest.fixture(autouse=True)(one_thread)
+from training.cases import assert_same_bits, fitted, mlp, numbers
 
 
 @dataclass(frozen=True, kw_only=True)

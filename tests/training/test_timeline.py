@@ -10,14 +10,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tepui.methods import SED, SharpBalance
+from tepui.methods import SharpBalance
 from tepui.training.history import ACTIVITIES, Clock
 from tepui.training.run_folder import RunFolder
-from tepui.training.slots import SlotRunner
-from training.cases import StoppedError, fitted, images, one_thread
+from training.cases import StoppedError, fitted, images
 from training.cases import stop_after as killed_after
-
-single = pytest.fixture(autouse=True)(one_thread)
 
 keys = st.sampled_from(ACTIVITIES)
 # What is done in a block: seconds that pass, and blocks within it.
@@ -128,21 +125,6 @@ def slow_score(module, dataset):
 
 def slow_callback(record):
     busy.paused += MINUTE
-
-
-def test_what_precedes_replayed_steps_is_no_part_of_them(monkeypatch):
-    monkeypatch.setattr("tepui.training.prepare.CoupledRunner", SlotRunner)
-    prepare = SlotRunner._prepare
-
-    def slow(*arguments):
-        time.sleep(5 * PAUSE)
-        prepare(*arguments)
-
-    monkeypatch.setattr(SlotRunner, "_prepare", slow)
-    run = fitted(images(), method=SED(active=2), epochs=3)
-    assert run.timeline["capturing"] >= 5 * PAUSE
-    recorded = sum(record.seconds for record in run.history)
-    assert run.timeline["stepping"] == pytest.approx(recorded)
 
 
 def test_a_resumed_run_counts_what_came_before(tmp_path):

@@ -8,9 +8,7 @@ from torch import nn
 import tepui
 from tepui.data import Arrays
 from tepui.losses import MSE, BinaryCrossEntropy, CrossEntropy, GaussianNLL, Quantiles
-from training.cases import CLASSES, fitted, images, numbers, one_thread
-
-single = pytest.fixture(autouse=True)(one_thread)
+from training.cases import CLASSES, fitted, images, numbers
 
 
 def labels(samples, seed):

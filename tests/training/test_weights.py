@@ -12,7 +12,7 @@ import tepui
 from strategies import modest
 from tepui.data import Arrays, split
 from tepui.losses import CrossEntropy, balanced_weights, cross_entropy
-from tepui.methods import A2D, GSAM, SAM, SED, DeepEnsemble, DivDis, SharpBalance
+from tepui.methods import SAM, SED, DeepEnsemble
 from training.cases import (
     CLASSES,
     Plain,
@@ -22,13 +22,10 @@ from training.cases import (
     images,
     linear,
     numbers,
-    one_thread,
     stop_after,
 )
 
-single = pytest.fixture(autouse=True)(one_thread)
 WEIGHTS = torch.tensor([0.0, 0.5, 2.0, 3.0]).repeat(6)
-EVERY = [DeepEnsemble(), SAM(), GSAM(), SharpBalance(), SED(active=2), A2D(), DivDis()]
 FACTORS = st.lists(st.floats(0.1, 4), min_size=CLASSES, max_size=CLASSES)
 
 
@@ -190,7 +187,7 @@ def test_bad_sample_weights_are_refused(weights, message):
         ((1.0, -1.0, 1.0), "class_weights must be numbers that are not negative"),
         ((0.0, 0.0, 0.0), "class_weights must be numbers that are not negative"),
         ((), "class_weights must be numbers that are not negative"),
-        ((1.0, 2.0), r"one number for each of 3 classes \(in the order of labels"),
+        ((1.0, 2.0), r"one number for each of 3 classes, got"),
         ((1.0, float("inf"), 1.0), "class_weights must be"),
         (3.0, "class_weights must be"),
     ],
@@ -218,46 +215,21 @@ def test_balanced_weights_are_those_of_what_members_learn_from(tmp_path):
     assert_same_bits(held_out.ensemble, expected.ensemble)
 
 
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        (
-            [5] * 12,
-            "labels must lie in .* got 'values from 5 to 5'; .* subtract 5 from",
-        ),
-        ([0, 1, 2, -1] * 3, "got 'values from -1 to 2'; labels count from 0, and -1"),
-    ],
-)
-@pytest.mark.parametrize("weights", [None, "balanced"])
-def test_labels_of_no_class_are_named_before_their_balance(labels, message, weights):
-    data = Arrays(images().inputs[:12], torch.tensor(labels))
-    with pytest.raises(ValueError, match=message):
-        fitted(data, loss=CrossEntropy(class_weights=weights))
-
-
-def test_the_smallest_label_that_is_no_class_is_named():
-    with pytest.raises(ValueError, match=r"targets must hold classes, .*, got -3$"):
-        balanced_weights(torch.tensor([0, -1, -3]))
-    with pytest.raises(ValueError, match=r"targets must hold classes, .*float32"):
-        balanced_weights(torch.tensor([0.0]))
-
-
 def test_what_cannot_be_balanced_is_refused():
     word = CrossEntropy(class_weights="balanced")
     data = images().subset(torch.nonzero(torch.arange(24) % 3 != 1)[:, 0])
-    rule = "class_weights must be numbers, since no training sample has class 1, got"
+    rule = "class_weights must be numbers, since none has class 1, got"
     with pytest.raises(ValueError, match=rule):
         fitted(data, loss=word)
     named = Arrays(data.inputs, data.targets, classes=("cat", "dog", "cow"))
-    with pytest.raises(ValueError, match=r"no training sample has class 1 \('dog'\)"):
+    with pytest.raises(ValueError, match=r"since none has class 1 \('dog'\)"):
         fitted(named, loss=word)
     soft = Arrays(data.inputs, torch.full((len(data), 3), 1 / 3))
-    with pytest.raises(ValueError, match="class_weights must be left out where target"):
+    with pytest.raises(
+        ValueError, match="class_weights must be numbers but for labels"
+    ):
         fitted(soft, loss=word)
-    numbers = Arrays(data.inputs, torch.rand(len(data), 1))
-    with pytest.raises(ValueError, match="MSE, GaussianNLL or Quantiles numbers"):
-        fitted(numbers, loss=word)
-    with pytest.raises(ValueError, match="labels are not held in memory"):
+    with pytest.raises(ValueError, match="numbers but for labels held in memory"):
         fitted(Plain(images()), loss=word)
     with pytest.raises(ValueError, match="class_weights must be numbers where no data"):
         word(torch.zeros(1, 3), torch.tensor([0]))

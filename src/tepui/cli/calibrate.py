@@ -93,10 +93,8 @@ def calibrate(
         detectors=detectors,
         **vars(further),
     )
-    ensemble, said = (
-        source.ensemble,
-        [f"{it} of before dropped" for it in found.dropped],
-    )
+    ensemble = source.ensemble
+    said = [f"{it} of before dropped" for it in found.dropped]
     if found.held is not None and ensemble.calibration is not None:
         fitted, count = ensemble.calibration, counted(length(found.held), "sample")
         how = {"batch_size": further.batch_size, "workers": further.workers}

@@ -75,7 +75,6 @@ def compare(
     from tepui.cli.folders import Keeping, folder_for, resumable
     from tepui.cli.members import has_masks, materials, trackers_named
     from tepui.cli.settings import read_settings
-    from tepui.core.replacing import check_writable
     from tepui.data import sources
     from tepui.report import printed_table, write_report
     from tepui.report.loading import load_reports
@@ -94,7 +93,6 @@ def compare(
     at_once = further.pop("at_once", 1 if alone else None)
     progress = further.pop("progress", "auto")
     folder, terminal = folder_for("compare", out, resume), console()
-    check_writable(folder)
     made_by = data.read()
     test = sources.part(made_by, train=False)
     copies = sources.corrupted_copies(test, asked_for, None)
@@ -139,8 +137,8 @@ def compare(
         return
     kept.on_start()  # which may have changed if nothing was left to train
     loaded = load_reports([folder])
-    if loaded.group is not None:
-        terminal.print(printed_table(loaded.group.comparison))
-        terminal.print(claim(loaded.group))
+    if loaded.comparison is not None:
+        terminal.print(printed_table(loaded.comparison))
+        terminal.print(claim(loaded.comparison))
     terminal.print(f"report: {write_report(loaded, folder)}")
     terminal.print(f"next: tepui report {folder} --open")

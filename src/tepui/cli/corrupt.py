@@ -15,7 +15,6 @@ def corrupt(
     strength: Literal["cifar", "tiny_imagenet", "imagenet"] = "cifar",
     layout: Literal["arrays", "folders"] | None = None,
     seed: Whole = 0,
-    frost: Path | None = None,
     device: str = "cpu",
 ) -> None:
     """Write corrupted copies of a data set.
@@ -37,19 +36,15 @@ def corrupt(
             (TYPE/SEVERITY/CLASS/NAME.JPEG, as ImageNet-C); by default arrays at the
             strength of CIFAR, else folders.
         seed: Seed of all random draws.
-        frost: A folder with the photographs of frost (frost1.png to frost5.jpg);
-            procedural textures by default.
         device: Where to compute.
     """
     from tepui.cli.folders import folder_for
     from tepui.core.checks import require
-    from tepui.core.replacing import check_writable
     from tepui.core.spec import PATH
     from tepui.data import (
         CORRUPTIONS,
         STANDARD,
         corrupted,
-        load_frost,
         to_arrays,
         write_corrupted,
     )
@@ -63,13 +58,11 @@ def corrupt(
     rule = "name functions that are called otherwise than tepui's corruptions"
     require(not taken, "--types", rule, ", ".join(taken))
     folder = folder_for("corrupt", out, False)
-    check_writable(folder)
     copies = corrupted(
         to_arrays(part(data.read(), train=False)).to(device),
         types=kinds,
         strength=strength,
         seed=seed,
-        textures=None if frost is None else load_frost(frost),
     )
     chosen = layout or ("arrays" if strength == "cifar" else "folders")
     terminal = console()

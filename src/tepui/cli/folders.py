@@ -16,6 +16,7 @@ from tepui.core.lease import is_free
 from tepui.core.names import PLACES as NAMES
 from tepui.core.processes import place_of_environment
 from tepui.core.provenance import masked
+from tepui.core.replacing import check_writable
 from tepui.core.spec import written
 from tepui.core.storage import write_document
 from tepui.core.text import printable
@@ -32,18 +33,18 @@ RUNS = Path("runs")
 def folder_for(
     command: str, out: Path | None, resume: bool, within: Path = RUNS
 ) -> Path:
-    """Return the folder of a run: the one asked for, or the next free one.
+    """Return the folder of a run, which can be written: asked for, or the next free.
 
     What is resumed where nothing is begins there, so that a script can ask for it each
     time it is started; that is said. Under torchrun rank 0 says which folder is free.
     """
     require(not resume or out is not None, "--out", "be given to resume a run", None)
-    if out is not None:
-        if resume and is_free(out):
-            say(f"nothing to continue in {out}, so this is its beginning")
-        return out
+    if resume and out is not None and is_free(out):
+        say(f"nothing to continue in {out}, so this is its beginning")
     names = (within / f"{command}-{number:03d}" for number in count(1))
-    return exchange_here().told(next(path for path in names if not path.exists()))
+    free = out or exchange_here().told(next(p for p in names if not p.exists()))
+    check_writable(free)
+    return free
 
 
 @contextmanager

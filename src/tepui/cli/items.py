@@ -102,22 +102,17 @@ def catalog() -> Table:
     return table("figures and tables", headings, listed)
 
 
-def show(results: Results, asked: str, folder: Path) -> None:
+def show(results: Results, folder: Path) -> None:
     """Print results that were made, as far as they fit on a screen."""
     console().print(_table(results))
-    if any(record.sem is not None for record in results.records):
-        console().print("±: standard error of the mean; n: how many it is the mean of")
     if (more := len(results.records) - SCREEN) > 0:
         console().print(f"and {more} more in {folder / 'table.md'}")
     if replaced := stand_ins(results.settings, (r.dataset for r in results.records)):
         console().print(f"not the paper's data: {replaced}")
     console().print(f"written to {folder}")
-    if results.size.startswith("smoke"):
-        console().print(NO_NUMBERS)
-        small = f"tepui reproduce {asked} --size small"
-        console().print(f"next: {small} for numbers that mean something")
-        return
-    console().print(f"next: tepui report {folder} --open, or tepui claims")
+    smoke = results.size.startswith("smoke")
+    then = f"next: tepui report {folder} --open, or tepui claims"
+    console().print(NO_NUMBERS if smoke else then)
 
 
 def _table(results: Results) -> Table:

@@ -83,13 +83,12 @@ def measure(
     from tepui.cli.members import is_saved, opened
     from tepui.cli.settings import OfMeasure, read_settings
     from tepui.core.lease import is_free
-    from tepui.core.replacing import check_writable
     from tepui.core.storage import write_document
     from tepui.data.sources import unfamiliar
     from tepui.evaluation.evaluate import evaluate
     from tepui.evaluation.evaluations import is_evaluated
     from tepui.evaluation.measure import measure as measured
-    from tepui.training.prepare import place_of
+    from tepui.training.numerics import place_of
 
     further = OfMeasure(**read_settings("measure", set))
     require(("ood" in what) == bool(ood), "--ood", "go with --what ood", [*(ood or ())])
@@ -104,7 +103,6 @@ def measure(
     folder = folder_for("measure", out, resume=False, within=within)
     if not is_free(folder):
         raise FileExistsError(f"{folder} is not empty; choose another folder")
-    check_writable(folder)
     sharp, others = "sharpness" in what, {*what} - {"sharpness"}
     train = source.part(data, train=True) if sharp else None
     test = source.part(data, train=False) if others else None

@@ -52,9 +52,9 @@ def report(
         raise FileExistsError(f"{page} exists; pass --overwrite to replace it")
     terminal = console()
     terminal.print(loaded.title)
-    if loaded.group is not None:
-        terminal.print(printed_table(loaded.group.comparison))
-        terminal.print(claim(loaded.group))
+    if loaded.comparison is not None:
+        terminal.print(printed_table(loaded.comparison))
+        terminal.print(claim(loaded.comparison))
     for study in loaded.studies:
         terminal.print(f"{study.results.name}: {study.results.title}")
     page = write_report(loaded, folder, _numbers)

@@ -120,4 +120,4 @@ def reproduce(
             made = make(
                 item.name, item.recipe, item.order, item.jobs, shelf, item.folder
             )
-            show(made, item.asked, item.folder)
+            show(made, item.folder)

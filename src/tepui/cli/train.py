@@ -78,13 +78,12 @@ def train(
     from tepui.cli.members import materials, trackers_named
     from tepui.cli.settings import read_settings
     from tepui.core.checks import require
-    from tepui.core.replacing import check_writable
     from tepui.core.text import counted
     from tepui.data.preparation import preparation_of
     from tepui.ensembles.ensemble import Ensemble
     from tepui.studies.extracted import FeatureCache
     from tepui.training import exchange_here, fit
-    from tepui.training.prepare import place_of
+    from tepui.training.numerics import place_of
     from tepui.training.progress import Style
     from tepui.training.recorded_run import FEATURES, HEADS
 
@@ -95,7 +94,6 @@ def train(
     further |= {} if optimizer is None else {"optimizer": optimizer.read()}
     further |= {"augment": [text.read() for text in augment]} if augment else {}
     folder, exchange = folder_for("train", out, resume), exchange_here()
-    check_writable(folder)
     heads = Path() if extractor is None else Path(HEADS)  # where the run is
     if extractor is not None:
         unchanged = "be left out with --extractor"

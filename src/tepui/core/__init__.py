@@ -7,10 +7,9 @@ one's own need.
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from tepui.core.checks import one_of, require
-from tepui.core.late import late as _late
+from tepui.core.extras import late as _late
 
 if _TYPE_CHECKING:
-    from tepui.core.limits import Limits
     from tepui.core.members import (
         for_member,
         hyperparameter_grid,
@@ -22,14 +21,12 @@ else:
     __getattr__ = _late(
         __name__,
         {
-            "tepui.core.limits": "Limits",
             "tepui.core.members": "for_member hyperparameter_grid per_member values_of",
             "tepui.core.seeding": "derive generator seeded",
         },
     )
 
 __all__ = [
-    "Limits",
     "derive",
     "for_member",
     "generator",

@@ -1,6 +1,7 @@
-"""Optional libraries, which an extra installs, and what they make of a name."""
+"""What is loaded late: optional libraries, and the names of a package."""
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -55,3 +56,29 @@ def known_by_name(
     except errors as error:
         reason = str(error).strip().partition("\n")[0]
         raise ValueError(f"{argument} must {rule}, got {value!r}: {reason}") from error
+
+
+def late(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a package.
+
+    Args:
+        package: The package.
+        places: The names in each module; ``""`` has the names of packages inside it.
+
+    Example:
+        >>> late("tepui", {"tepui.core.version": "__version__"})("data")
+        Traceback (most recent call last):
+        AttributeError: module 'tepui' has no attribute 'data'
+    """
+    where = {name: place for place, names in places.items() for name in names.split()}
+
+    def load(name: str) -> Any:
+        if name not in where:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if not where[name]:
+            return import_module(f"{package}.{name}")
+        value = getattr(import_module(where[name]), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return load

@@ -7,6 +7,7 @@ bracket. Nothing is looked up here, and nothing executed.
 import ast
 import re
 import types
+from collections.abc import Iterator
 from typing import Any, NamedTuple, NoReturn
 
 from tepui.core.checks import require
@@ -59,12 +60,13 @@ class _Parser:
         if found := self._take(_QUOTED):
             return self._literal(found)
         if self._take("["):
-            return self._items("]", depth)[0]
+            return [self._value(depth + 1) for _ in self._until("]")]
         if self._take("{"):
             return self._pairs(depth)
         if self._take("("):
-            items, comma = self._items(")", depth)
-            return tuple(items) if comma or len(items) != 1 else items[0]
+            items = tuple(self._value(depth + 1) for _ in self._until(")"))
+            comma = self.text[: self.place - 1].rstrip().endswith(",")
+            return items if comma or len(items) != 1 else items[0]
         word = (self._take(_TYPED if self.own else _STRICT) or "").strip()
         if not word:
             self._fail("a value is missing" if not self._rest() else "it is no value")
@@ -72,7 +74,7 @@ class _Parser:
             return self._literal(word)
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
-        while not self._take(")"):
+        for _ in self._until(")"):
             if key := self._take(_KEY):
                 name = key.rstrip("= \t\n")
                 if name in keywords:
@@ -82,32 +84,23 @@ class _Parser:
                 self._fail("an argument without a name follows one with a name")
             else:
                 positional.append(self._value(depth + 1))
-            self._comma(")")
         return Call(word, positional, keywords)
 
-    def _items(self, end: str, depth: int) -> tuple[list[Any], bool]:
-        items, comma = [], False
+    def _until(self, end: str) -> Iterator[None]:
+        """Go through what stands between commas up to an end."""
         while not self._take(end):
-            items.append(self._value(depth + 1))
-            comma = self._comma(end)
-        return items, comma
+            yield
+            if not self._take(",") and not self._rest().startswith(end):
+                self._fail(f"{end} is missing")
 
     def _pairs(self, depth: int) -> dict[Any, Any]:
         pairs: dict[Any, Any] = {}
-        while not self._take("}"):
+        for _ in self._until("}"):
             key = self._literal((self._take(_DICTIONARY_KEY) or ":")[:-1].strip())
             if key in pairs:
                 self._fail(f"{key} is given twice")
             pairs[key] = self._value(depth + 1)
-            self._comma("}")
         return pairs
-
-    def _comma(self, end: str) -> bool:
-        if self._take(","):
-            return True
-        if not self._rest().startswith(end):
-            self._fail(f"{end} is missing")
-        return False
 
     def _literal(self, text: str) -> Any:
         """Return a plain value, or the word itself."""

@@ -8,71 +8,44 @@ too long, not too deep, numbers that are.
 import json
 import math
 import os
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
 from tepui.core.checks import require
 
 PREFIX = "TEPUI_LIMIT_"
+LIMITS = {
+    "image_pixels": 89_478_485,  # beyond which Pillow warns, and refuses twice as many
+    "unpacked_bytes": 2**34,  # that a compressed file or an archive becomes
+    "json_bytes": 2**28,  # of a JSON document
+    "json_depth": 100,  # of lists and objects inside each other
+    "header_bytes": 2**24,  # of a safetensors file
+}
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What one file may ask for.
+def check_limit(name: str, amount: int, where: object) -> None:
+    """Raise if a file asks for more than its limit.
 
     Each limit is changed by an environment variable of its name, such as
     ``TEPUI_LIMIT_IMAGE_PIXELS=500000000``, so that all processes of a run follow it.
 
-    Attributes:
-        image_pixels: Pixels of an image; Pillow refuses twice the default itself.
-        unpacked_bytes: Bytes that a compressed file or an archive may become.
-        json_bytes: Bytes of a JSON document.
-        json_depth: How deep lists and objects of a JSON document may be nested.
-        header_bytes: Bytes of the header of a safetensors file.
+    Args:
+        name: Which of the limits.
+        amount: What the file asks for.
+        where: The file.
 
-    Example:
-        >>> Limits().json_depth
-        100
+    Raises:
+        ValueError: If so; it names the variable that raises the limit.
     """
-
-    image_pixels: int = 89_478_485  # beyond which Pillow warns
-    unpacked_bytes: int = 2**34
-    json_bytes: int = 2**28
-    json_depth: int = 100
-    header_bytes: int = 2**24
-
-    def check(self, name: str, amount: int, where: object) -> None:
-        """Raise if a file asks for more than its limit.
-
-        Args:
-            name: Which of the limits.
-            amount: What the file asks for.
-            where: The file.
-
-        Raises:
-            ValueError: If so; it names the variable that raises the limit.
-        """
-        limit: int = getattr(self, name)
-        if amount > limit:
-            words = name.replace("_", " ")
-            raise ValueError(
-                f"{where} must stay within the limit of {limit} {words}, got {amount}; "
-                f"if the file is to be trusted, set {PREFIX}{name.upper()}"
-            )
-
-
-def limits_here() -> Limits:
-    """Return the limits of this process: the defaults, or what its environment says."""
-    chosen: dict[str, int] = {}
-    for field in fields(Limits):
-        variable = PREFIX + field.name.upper()
-        text = os.environ.get(variable)
-        if text is not None:
-            fits = text.isascii() and text.isdecimal() and int(text) > 0
-            require(fits, variable, "be a positive whole number", text)
-            chosen[field.name] = int(text)
-    return Limits(**chosen)
+    variable = PREFIX + name.upper()
+    text = os.environ.get(variable, str(LIMITS[name]))
+    fits = text.isascii() and text.isdecimal() and int(text) > 0
+    require(fits, variable, "be a positive whole number", text)
+    if amount > int(text):
+        raise ValueError(
+            f"{where} must stay within the limit of {text} {name.replace('_', ' ')}, "
+            f"got {amount}; if the file is to be trusted, set {variable}"
+        )
 
 
 def check_regular(path: Path) -> None:
@@ -89,15 +62,14 @@ def as_text(value: object) -> str:
 
 def parsed(content: bytes, where: object, what: str = "a JSON document") -> Any:
     """Return what JSON says; an error names where it comes from and what it must be."""
-    limits = limits_here()
-    limits.check("json_bytes", len(content), where)
+    check_limit("json_bytes", len(content), where)
     try:
         value = json.loads(
             content.decode(), parse_constant=_refuse, parse_float=_finite
         )
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{where} must be {what}, but: {error}") from error
-    limits.check("json_depth", _depth(value), where)
+    check_limit("json_depth", _depth(value), where)
     return value
 
 

@@ -1,9 +1,11 @@
-"""Hyperparameters that may differ between members, or are dealt from a grid.
+"""Hyperparameters that may differ between members, are dealt from a grid, or name when.
 
 A field declared with :func:`per_member` holds one value for all members or a sequence
-with one value each; :func:`for_member` resolves it.
+with one value each; :func:`for_member` resolves it. When something happens in a run is
+an epoch (an int) or a share of the run (a float).
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import field, fields, replace
 from itertools import product
@@ -161,3 +163,32 @@ def hyperparameter_grid(
     )
     dealt = [cells[number] for number in order[:members].tolist()]
     return dict(zip(values, zip(*dealt, strict=True), strict=True))
+
+
+def count_of(share: float, total: int) -> int:
+    """Return how many of a total are a share of it, rounded down.
+
+    Example:
+        >>> count_of(0.29, 100), int(0.29 * 100), count_of(0.5, 5)
+        (29, 28, 2)
+    """
+    return math.floor(round(share * total, 9))
+
+
+def check_moment(name: str, at: int | float) -> None:
+    """Require an epoch or a share of the run."""
+    rule = "be a non-negative epoch (an int) or a share of the run in [0, 1] (a float)"
+    epoch = isinstance(at, int) and not isinstance(at, bool) and at >= 0
+    require(epoch or (isinstance(at, float) and 0 <= at <= 1), name, rule, at)
+
+
+def epoch_of(name: str, at: int | float, epochs: int) -> int:
+    """Return the epoch before which something happens, within a run.
+
+    Example:
+        >>> epoch_of("start_at", 0.5, epochs=30), epoch_of("start_at", 7, epochs=30)
+        (15, 7)
+    """
+    epoch = round(at * epochs) if isinstance(at, float) else at
+    require(epoch <= epochs, name, f"lie within the run ({epochs} epochs)", at)
+    return epoch

@@ -47,7 +47,7 @@ _BASES = {
     "method": ("tepui.methods", "Method"),
     "model": ("torch.nn", "Module"),
     "data": ("torch.utils.data", "Dataset"),
-    "schedule": ("tepui.training.schedule", "Schedule"),
+    "schedule": ("tepui.training.optimizer", "Schedule"),
     "task": ("tepui.tasks", "Task"),
     "augmentation": ("tepui.data", "Augmentation"),
 }

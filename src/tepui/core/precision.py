@@ -24,7 +24,7 @@ def computing_in(precision: Precision, device: torch.device) -> Iterator[None]:
     used = precision_on(device, precision)
     narrow = torch.bfloat16 if used == "bfloat16" else None
     with (
-        _products(rounded=used != "float32"),
+        products(rounded=used != "float32"),
         torch.autocast(device.type, narrow, enabled=narrow is not None),
     ):
         yield
@@ -37,7 +37,7 @@ def precision_on(device: torch.device, precision: Precision) -> Precision:
 
 
 @contextmanager
-def _products(*, rounded: bool) -> Iterator[None]:
+def products(*, rounded: bool) -> Iterator[None]:
     """Let products of float32 matrices be rounded to TF32 inside the block, or not."""
     parts = [(part, part.fp32_precision) for part in _parts_with_precision()]
     matmul = _answered(torch.get_float32_matmul_precision)

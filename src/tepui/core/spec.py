@@ -278,15 +278,13 @@ def _own_item(
     require(own, argument, rule, path)
     item = imported(path, argument)
     if isinstance(item, type):
-        derived = bool(bases) and issubclass(item, bases) and item not in bases
-        derived = derived and not inspect.isabstract(item)
-        require(derived, argument, f"be a {_names(bases) or 'function'}", path)
+        fits = bool(bases) and issubclass(item, bases) and item not in bases
+        fits = fits and not inspect.isabstract(item)
     else:
-        rule = (
-            "be a function" if not bases else f"be a class derived from {_names(bases)}"
-        )
-        made = inspect.isfunction(item) or isinstance(item, partial)
-        require(functions and made, argument, rule, path)
+        fits = functions and (inspect.isfunction(item) or isinstance(item, partial))
+    names = " or ".join(kind.__name__ for kind in bases)
+    rule = f"be a class derived from {names}" if bases else "be a function"
+    require(fits, argument, rule, path)
     return item
 
 
@@ -412,10 +410,6 @@ def _suited(value: Any, hint: Any) -> Any:
     if isinstance(value, str) and Path in (inside := [*_inside(hint)]):
         return value if str in inside else Path(value)
     return value
-
-
-def _names(kinds: Collection[type]) -> str:
-    return " or ".join(kind.__name__ for kind in kinds)
 
 
 def check_same(documents: Sequence[Mapping[str, Any]]) -> None:

@@ -32,7 +32,6 @@ from tepui.data.corruptions.files import (
     corrupted_files,
     write_corrupted,
 )
-from tepui.data.corruptions.weather import load_frost
 from tepui.data.image_files import Frame, ImageFiles
 from tepui.data.image_folders import ImageFolder, UnlabeledFolder
 from tepui.data.loading import split, split_at, to_arrays
@@ -118,7 +117,6 @@ __all__ = [
     "corrupt",
     "corrupted",
     "corrupted_files",
-    "load_frost",
     "prepared_like",
     "split",
     "split_at",

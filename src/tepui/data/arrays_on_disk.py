@@ -9,7 +9,6 @@ is ever unpickled.
 
 import hashlib
 import math
-import zipfile
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -23,9 +22,8 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import different_names, one_of, require
-from tepui.core.limits import limits_here
-from tepui.core.storage import raw_bytes
-from tepui.core.tensor_format import opened, start_of
+from tepui.core.limits import check_limit
+from tepui.core.storage import opened, raw_bytes, start_of
 from tepui.data.arrays import Arrays, Inputs, Normalize, to_tensor
 from tepui.data.published import file_digest, require_file
 from tepui.data.stored import StoredData
@@ -82,8 +80,7 @@ def _targets(values: npt.NDArray[Any], part: str) -> Tensor:
     fits = values.ndim in (1, 2) and values.dtype.kind in "iufb"
     fits = fits or (values.ndim == 3 and whole)
     rule = "hold a number, a row of them, or a mask of whole numbers per sample"
-    described = f"{values.dtype} of shape {values.shape}"
-    require(fits, f"y_{part}", rule, described)
+    require(fits, f"y_{part}", rule, described(values))
     return torch.from_numpy(values.astype(np.int64 if whole else np.float32))
 
 
@@ -92,26 +89,22 @@ def _load(path: Path, name: str) -> npt.NDArray[Any]:
     file = path / f"{name}.npy" if path.is_dir() else path
     require_file(file)
     try:
-        return np.array(opened_array(file)) if path.is_dir() else _unpacked(file, name)
+        if path.is_dir():
+            return np.array(opened_array(file))
+        with file.open("rb") as stream, np.load(stream) as archive:
+            require(name in archive, str(file), f"hold {name!r}", archive.files[:20])
+            size = archive.zip.getinfo(f"{name}.npy").file_size
+            check_limit("unpacked_bytes", size, file)
+            found: npt.NDArray[Any] = archive[name]
+            return found
     except Exception as error:  # a damaged file can fail in any way
         raise ValueError(f"{name} must be an array in {file}: {error}") from error
 
 
-def _unpacked(file: Path, name: str) -> npt.NDArray[Any]:
-    """Return one array of an archive, after a look at what it claims to hold."""
-    with zipfile.ZipFile(file) as archive:
-        held = [member.removesuffix(".npy") for member in archive.namelist()]
-        require(name in held, str(file), f"hold {name!r}", held[:20])
-        size = archive.getinfo(f"{name}.npy").file_size
-        limits_here().check("unpacked_bytes", size, file)
-        with archive.open(f"{name}.npy") as stream:
-            return np.lib.format.read_array(stream)
-
-
 def _inputs(array: npt.NDArray[Any], channels: str | None) -> torch.Tensor:
     numeric = array.ndim > 1 and array.dtype.kind in "uifb"
-    described = f"{array.dtype} of shape {array.shape}"
-    require(numeric, "x", "hold numbers, samples along the first axis", described)
+    rule = "hold numbers, samples along the first axis"
+    require(numeric, "x", rule, described(array))
     kind = np.uint8 if array.dtype == np.uint8 else np.float32
     tensor = torch.from_numpy(np.ascontiguousarray(array, dtype=kind))
     if kind is np.uint8 and tensor.ndim == 3:
@@ -133,12 +126,17 @@ def _channels_of(images: Tensor) -> str:
     return "first" if first else "last"
 
 
+def described(array: npt.NDArray[Any]) -> str:
+    """Return the type and shape of an array, for a message."""
+    return f"{array.dtype} of shape {array.shape}"
+
+
 def rows_in(path: Path) -> Tensor:
     """Return the rows of numbers in a ``.npy`` file; floats as torch has them."""
     array = opened_array(path)
     fits = array.ndim > 1 and len(array) > 0 and array.dtype.kind in "uifb"
     rule = "hold numbers, samples along the first axis"
-    require(fits, str(path), rule, f"{array.dtype} of shape {array.shape}")
+    require(fits, str(path), rule, described(array))
     return to_tensor(str(path), array)
 
 
@@ -325,7 +323,11 @@ class ArraysOnDisk(StoredData):
         files = inputs if isinstance(inputs, Mapping) else {"": inputs}
         self._files = {name: _opened(file) for name, file in files.items()}
         self._rows = torch.arange(len(self.targets))
-        self._check()
+        require(len(files) > 0, "inputs", "name at least one file", files)
+        rule = f"hold as many samples as there are targets ({len(self)})"
+        for opened_file in self._files.values():
+            shape = opened_file.shape
+            require(shape[0] == len(self), str(opened_file.path), rule, shape)
 
     def raw(self, index: Tensor) -> Inputs:
         """Read some of the rows.
@@ -368,26 +370,11 @@ class ArraysOnDisk(StoredData):
             digest.update(raw_bytes(tensor).numpy().data)
         return {"sha256": digest.hexdigest(), "channels": self.channels}
 
-    def load(self) -> Arrays:
-        """Read everything into memory.
-
-        Returns:
-            The same samples in tensors.
-        """
-        inputs = self.raw(torch.arange(len(self)))
-        return Arrays(inputs, self.targets, self.normalize, self.classes)
-
     def _read(self, file: StoredArray, rows: Tensor) -> Tensor:
         values = file.read(rows)
         if self.channels == "last" and values.ndim == 4:
             return values.permute(0, 3, 1, 2).contiguous()
         return values
-
-    def _check(self) -> None:
-        require(len(self._files) > 0, "inputs", "name at least one file", self._files)
-        rule = f"hold as many samples as there are targets ({len(self)})"
-        for file in self._files.values():
-            require(file.shape[0] == len(self), str(file.path), rule, file.shape)
 
 
 def _opened(file: File) -> StoredArray:

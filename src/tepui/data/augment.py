@@ -7,7 +7,7 @@ resume. No step loops over samples or waits for the device.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, final
 
@@ -23,6 +23,7 @@ from tepui.data.image_operations import check_bytes
 from tepui.data.preparation import Preparation, preparation_of
 
 Kind = Literal["images", "rows", "texts"]
+PROBABILITY = {"probability": (0.0, 1.0)}
 
 
 class Augmentation(ABC):
@@ -31,9 +32,17 @@ class Augmentation(ABC):
     Attributes:
         of: Which inputs it augments: ``"images"``, ``"rows"`` or ``"texts"``; None if
             it looks itself.
+        bounds: Smallest and largest values of fields of a dataclass.
     """
 
     of: ClassVar[Kind | None] = "images"
+    bounds: ClassVar[Mapping[str, tuple[float, float]]] = {}
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        for name, (low, high) in self.bounds.items():
+            value = getattr(self, name)
+            require(low <= value <= high, name, f"lie in [{low}, {high}]", value)
 
     @property
     @abstractmethod
@@ -116,13 +125,9 @@ class RandomCrop(Augmentation):
     """
 
     draws: ClassVar[int] = 2
+    bounds: ClassVar = {"padding": (1, math.inf), "fill": (0, 1)}
     padding: int = 4
     fill: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        require(self.padding > 0, "padding", "be positive", self.padding)
-        require(0 <= self.fill <= 1, "fill", "lie in [0, 1]", self.fill)
 
     def __call__(self, images: Tensor, uniform: Tensor) -> Tensor:
         """Return windows whose top and left follow from the two uniform numbers."""
@@ -149,11 +154,8 @@ class HorizontalFlip(Augmentation):
     """
 
     draws: ClassVar[int] = 1
+    bounds: ClassVar = PROBABILITY
     probability: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        check_probability(self.probability)
 
     def __call__(self, images: Tensor, uniform: Tensor) -> Tensor:
         """Return samples mirrored where the uniform number is below probability."""
@@ -189,7 +191,7 @@ class RandomResizedCrop(Augmentation):
     ratio: tuple[float, float] = (3 / 4, 4 / 3)
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         require(self.size is None or self.size > 0, "size", "be positive", self.size)
         _check_window(self.scale, self.ratio)
 
@@ -228,16 +230,15 @@ class RandomErasing(Augmentation):
     """
 
     draws: ClassVar[int] = 5
+    bounds: ClassVar = {**PROBABILITY, "fill": (0, 1)}
     probability: float = 0.5
     scale: tuple[float, float] = (0.02, 0.33)
     ratio: tuple[float, float] = (0.3, 3.3)
     fill: float = 0.0
 
     def __post_init__(self) -> None:
-        check_fields(self)
-        check_probability(self.probability)
+        super().__post_init__()
         _check_window(self.scale, self.ratio)
-        require(0 <= self.fill <= 1, "fill", "lie in [0, 1]", self.fill)
 
     def __call__(self, images: Tensor, uniform: Tensor) -> Tensor:
         """Return images less a window; numbers set chance, area, shape, top, left."""
@@ -329,11 +330,6 @@ def check_levels(images: Tensor) -> None:
         low, high = (bound.item() for bound in images.aminmax())
         rule = "lie in [0, 1] to be rounded to bytes (augment before standardizing)"
         require(low >= 0 and high <= 1, "images", rule, f"{low:.3g} to {high:.3g}")
-
-
-def check_probability(probability: float) -> None:
-    """Refuse what is no probability."""
-    require(0 <= probability <= 1, "probability", "lie in [0, 1]", probability)
 
 
 def choice(uniform: Tensor, count: Tensor | int) -> Tensor:

@@ -13,13 +13,12 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.core.types import check_fields
 from tepui.data.augment import (
+    PROBABILITY,
     Augmentation,
     ByteAugmentation,
     between,
     check_batch,
-    check_probability,
     choice,
 )
 from tepui.data.corruptions.filters import border_index
@@ -135,14 +134,9 @@ class RandAugment(ByteAugmentation):
     """
 
     corruptions: ClassVar[frozenset[str]] = COLORED
+    bounds: ClassVar = {"operations": (1, math.inf), "level": (0, LEVELS - 1)}
     operations: int = 2
     level: int = 9
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        require(self.operations > 0, "operations", "be positive", self.operations)
-        last = LEVELS - 1
-        require(0 <= self.level <= last, "level", f"lie in [0, {last}]", self.level)
 
     @property
     def draws(self) -> int:
@@ -221,16 +215,14 @@ class AugMix(ByteAugmentation):
         and Uncertainty, ICLR 2020.
     """
 
+    bounds: ClassVar = {
+        "severity": (0.1, 10),
+        "width": (1, math.inf),
+        "depth": (1, math.inf),
+    }
     severity: float = 3.0
     width: int = 3
     depth: int = 3
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        rule = "lie in [0.1, 10]"
-        require(0.1 <= self.severity <= 10, "severity", rule, self.severity)
-        require(self.width > 0, "width", "be positive", self.width)
-        require(self.depth > 0, "depth", "be positive", self.depth)
 
     @property
     def draws(self) -> int:
@@ -321,19 +313,16 @@ def _pairs(device: torch.device) -> tuple[Tensor, Tensor]:
 def _mixed(height: int, width: int, device: torch.device) -> tuple[Tensor, ...]:
     """Return AugMix's operations, magnitudes by level, start, and if they are whole."""
     sides = {"translate_x": width, "translate_y": height}
-    columns = zip(
-        *(
-            (
-                OPERATIONS.index(name),
-                largest * sides.get(name, 1) / 10,
-                MIXED_START.get(name, 0.0),
-                not name.startswith("shear"),
-            )
-            for name, largest in MIXED.items()
-        ),
-        strict=True,
-    )
-    return tuple(_kept(column, device) for column in columns)
+    rows = [
+        (
+            OPERATIONS.index(name),
+            largest * sides.get(name, 1) / 10,
+            MIXED_START.get(name, 0.0),
+            not name.startswith("shear"),
+        )
+        for name, largest in MIXED.items()
+    ]
+    return tuple(_kept(column, device) for column in zip(*rows, strict=True))
 
 
 def _kept(numbers: Any, device: torch.device) -> Tensor:
@@ -364,17 +353,14 @@ class ColorJitter(ByteAugmentation):
     """
 
     draws: ClassVar[int] = 8
+    bounds: ClassVar = {
+        **dict.fromkeys(("brightness", "contrast", "saturation"), (0, math.inf)),
+        "hue": (0, 0.5),
+    }
     brightness: float = 0.4
     contrast: float = 0.4
     saturation: float = 0.4
     hue: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        for name in ("brightness", "contrast", "saturation"):
-            value = getattr(self, name)
-            require(value >= 0, name, "be non-negative", value)
-        require(0 <= self.hue <= 0.5, "hue", "lie in [0, 0.5]", self.hue)
 
     @property
     def corruptions(self) -> frozenset[str]:
@@ -421,11 +407,8 @@ class RandomGrayscale(ByteAugmentation):
 
     draws: ClassVar[int] = 1
     corruptions: ClassVar[frozenset[str]] = frozenset({"saturate"})
+    bounds: ClassVar = PROBABILITY
     probability: float = 0.1
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        check_probability(self.probability)
 
     def changed(self, images: Tensor, uniform: Tensor) -> Tensor:
         """Return samples gray where the uniform number is below probability."""
@@ -459,14 +442,14 @@ class GaussianBlur(Augmentation):
     draws: ClassVar[int] = 2
     # Defocus blur of small images is a Gaussian one, within 2 % at CIFAR's first three.
     corruptions: ClassVar[frozenset[str]] = frozenset({"defocus_blur", "gaussian_blur"})
+    bounds: ClassVar = PROBABILITY
     sigma: tuple[float, float] = (0.1, 2.0)
     probability: float = 0.5
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         low, high = self.sigma
         require(0 < low <= high, "sigma", "be positive and increasing", self.sigma)
-        check_probability(self.probability)
 
     def __call__(self, images: Tensor, uniform: Tensor) -> Tensor:
         """Return blurred images; the two numbers set chance and width."""

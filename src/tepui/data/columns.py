@@ -6,11 +6,11 @@ for each word of the training rows; another word is all zeros. A missing number 
 mean of the training rows, a missing word is all zeros; if training rows have gaps in a
 column, one more zero or one says where.
 
-What scikit-learn's encoder and scaler learn is kept as plain values: new rows are read
+What scikit-learn's scaler learns is kept as plain values: new rows are read
 as the training rows were, whatever version is installed then.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, final
 
@@ -189,22 +189,22 @@ def learned(
     Raises:
         ValueError: If a column has no values, or too many different words.
     """
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+    from sklearn.preprocessing import StandardScaler
 
     gaps = [_gaps(cells) for cells in values]
     for column, missing in zip(columns, gaps, strict=True):
         rule = "hold values in the training rows (ignore leaves it out)"
         require(not missing.all(), f"column {column.name!r} of {place}", rule, "none")
     numeric = [v for c, v in zip(columns, values, strict=True) if c.kind != "word"]
-    scaler = StandardScaler().fit(np.column_stack(numeric)) if numeric else None
-    means = iter([] if scaler is None else scaler.mean_.tolist())
-    scales = iter([] if scaler is None else scaler.scale_.tolist())
+    moments: Iterator[tuple[float, float]] = iter(())
+    if numeric:
+        scaler = StandardScaler().fit(np.column_stack(numeric))
+        moments = zip(scaler.mean_.tolist(), scaler.scale_.tolist(), strict=True)
     found, mean, std = [], list[float](), list[float]()
     for column, cells, missing in zip(columns, values, gaps, strict=True):
         words: tuple[str, ...] = (MISSING,) if missing.any() else ()
         if column.kind == "word":
-            encoder = OneHotEncoder().fit(cells[:, None])
-            words = tuple(encoder.categories_[0].tolist())
+            words = tuple(sorted({*cells}))
             rule = f"hold numbers, dates such as 2024-05-31, or at most {MOST_WORDS} "
             rule += "different words (ignore leaves it out)"
             few = len(words) <= MOST_WORDS
@@ -212,9 +212,10 @@ def learned(
             require(few, said, rule, f"{len(words)}, such as {words[0]!r}")
             found.append(replace(column, words=words))
         else:
-            mean.append(next(means))
-            std.append(next(scales))
-            found.append(replace(column, words=words, fill=mean[-1]))
+            middle, scale = next(moments)
+            mean.append(middle)
+            std.append(scale)
+            found.append(replace(column, words=words, fill=middle))
         mean += [0.0] * len(words)
         std += [1.0] * len(words)
     return tuple(found), Normalize(tuple(mean), tuple(std))

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import different_names, require
-from tepui.core.limits import limits_here
+from tepui.core.limits import check_limit
 from tepui.core.storage import raw_bytes, read_text
 from tepui.core.text import listed
 from tepui.core.types import check_fields
@@ -214,7 +214,12 @@ def decode(path: Path, frame: Frame | None = None, gray: bool = False) -> Tensor
     require_file(path)
     try:
         with Image.open(path) as opened:
-            return pixels_of(opened, frame, gray)
+            check_limit("image_pixels", opened.width * opened.height, "image")
+            image = _eight_bits(opened).convert("L" if gray else "RGB")
+            if frame is not None:
+                image = _framed(image, frame)
+            pixels = torch.from_numpy(np.array(image))
+            return pixels[None] if gray else pixels.permute(2, 0, 1).contiguous()
     except PermissionError:
         raise
     except Exception as error:  # a damaged file can fail in any way
@@ -250,12 +255,14 @@ def _decoded(
             failed[file] = str(error)
         return None
 
-    first: tuple[Path, Tensor] | None = None
+    first: Tensor | None = None
     with ThreadPoolExecutor(min(len(files), os.cpu_count() or 1)) as pool:
         for file, image in zip(files, pool.map(read, files), strict=True):
             if image is not None:
-                first = first or (file, image)
-                _check_size(*first, file, image)
+                first = image if first is None else first
+                rule = f"have the shape {tuple(first.shape)} of others, or give a size"
+                fits = first.shape == image.shape
+                require(fits, str(file), rule, tuple(image.shape))
                 yield image
     if failed:
         reasons = {file: failed[file] for file in files if file in failed}
@@ -263,18 +270,6 @@ def _decoded(
         several = f"files must {rule}:{listed([*reasons.values()])}"
         said = several if len(failed) > 1 else next(iter(reasons.values()))
         raise UnreadableImageError(said, reasons)
-
-
-def pixels_of(
-    image: "Image.Image", frame: Frame | None = None, gray: bool = False
-) -> Tensor:
-    """Return an opened image as bytes ``(channels, height, width)``."""
-    limits_here().check("image_pixels", image.width * image.height, "image")
-    image = _eight_bits(image).convert("L" if gray else "RGB")
-    if frame is not None:
-        image = _framed(image, frame)
-    pixels = torch.from_numpy(np.array(image))
-    return pixels[None] if gray else pixels.permute(2, 0, 1).contiguous()
 
 
 def _eight_bits(image: "Image.Image") -> "Image.Image":
@@ -294,7 +289,6 @@ def decode_all(
     files: Sequence[Path], frame: Frame | None = None, gray: bool = False
 ) -> Tensor:
     """Read images into one tensor of bytes, using all processors."""
-    require(len(files) > 0, "files", "hold at least one image", len(files))
     images = torch.empty(0)
     for number, image in enumerate(_decoded(files, frame, gray)):
         if number == 0:
@@ -315,30 +309,9 @@ def files_at(place: Path) -> list[Path]:
 
 
 def images_in(folder: Path) -> list[Path]:
-    """Return the images in a folder and all below it, in the order of their names.
-
-    Links are followed, but not into a folder that they lie in.
-    """
-    above = frozenset(map(_place, folder.absolute().parents))
-    named = (p for p in _below(folder, above) if p.suffix.lower() in SUFFIXES)
+    """Return the images in a folder and all below it, in the order of their names."""
+    named = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
     return sorted(path for path in named if path.is_file())
-
-
-def _below(folder: Path, above: frozenset[tuple[int, int]]) -> list[Path]:
-    """Return all that lies below a folder; ``above`` are the folders it lies in."""
-    if (place := _place(folder)) in above:
-        return []
-    paths: list[Path] = []
-    for path in folder.iterdir():
-        paths.append(path)
-        if path.is_dir():
-            paths += _below(path, above | {place})
-    return paths
-
-
-def _place(folder: Path) -> tuple[int, int]:
-    about = folder.stat()
-    return about.st_dev, about.st_ino
 
 
 def class_folders(folder: Path) -> list[Path]:
@@ -388,15 +361,3 @@ def _framed(image: "Image.Image", frame: Frame) -> "Image.Image":
     left, top = (width - frame.size) // 2, (height - frame.size) // 2
     resized = image.resize((width, height), Image.Resampling.BILINEAR)
     return resized.crop((left, top, left + frame.size, top + frame.size))
-
-
-def _check_size(first: Path, image: Tensor, second: Path, other: Tensor) -> None:
-    if image.shape != other.shape:
-        raise ValueError(
-            f"images must have the same size unless a size is given, got "
-            f"{_size(image)} in {first} and {_size(other)} in {second}"
-        )
-
-
-def _size(image: Tensor) -> str:
-    return f"{image.shape[2]}x{image.shape[1]} pixels"

@@ -3,9 +3,10 @@
 ``path/train/CLASS/…`` and ``path/test/CLASS/…`` (or ``val`` instead of ``test``) are
 the two parts. Without such folders, ``path/CLASS/…`` holds all images and a fixed fifth
 of each class is the test part: the images whose names come first in a random order, so
-that a new image moves few others. Links to images and to folders are followed.
+that a new image moves few others. A class, and an image, may be a link.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, final, get_args
 
@@ -67,16 +68,18 @@ class ImageFolder(ImageFiles):
         for item in class_folders(parts[-1]):
             rule = f"be one of the {len(names)} classes of {parts[0]}"
             require(item.name in numbers, str(item), rule, item.name)
-        chosen_parts = parts if part == "all" else (parts[0] if train else parts[-1],)
-        folders = [item for chosen in chosen_parts for item in class_folders(chosen)]
+        taken = parts if part == "all" else parts[:1] if train else parts[-1:]
+        folders = [item for chosen in taken for item in class_folders(chosen)]
         files, labels = labeled(folders, numbers)
         if parts == (folder,) and part == "split":
-            chosen = _test_files(folder, files, labels)
-            samples = zip(files, labels, strict=True)
-            kept = [sample for sample in samples if (sample[0] in chosen) != train]
+            names_below = [file.relative_to(folder).as_posix() for file in files]
+            keys = [derive(0, "image folder", name) for name in names_below]
+            chosen = fifth_of(labels, keys)
+            kept = [row for row in range(len(files)) if (row in chosen) != train]
             rule = "leave at least one image in each part"
             require(len(kept) > 0, str(folder), rule, f"{len(files)} images")
-            files, labels = map(list, zip(*kept, strict=True))
+            files = [files[row] for row in kept]
+            labels = [labels[row] for row in kept]
         super().__init__(
             files,
             labels,
@@ -99,19 +102,15 @@ def part_folders(folder: Path) -> tuple[Path, ...]:
     return train, tests[0]
 
 
-def _test_files(folder: Path, files: list[Path], labels: list[int]) -> set[Path]:
-    """Return a fifth of each class, by names alone."""
-    by_class: dict[int, list[Path]] = {}
-    for file, label in zip(files, labels, strict=True):
-        by_class.setdefault(label, []).append(file)
-
-    def place(file: Path) -> int:
-        return derive(0, "image folder", file.relative_to(folder).as_posix())
-
+def fifth_of(groups: Sequence[object], keys: Sequence[int]) -> set[int]:
+    """Return a fifth of each group of rows: those with the smallest keys."""
+    by_group: dict[object, list[int]] = {}
+    for row, group in enumerate(groups):
+        by_group.setdefault(group, []).append(row)
     return {
-        file
-        for group in by_class.values()
-        for file in sorted(group, key=place)[: round(TEST_SHARE * len(group))]
+        row
+        for rows in by_group.values()
+        for row in sorted(rows, key=keys.__getitem__)[: round(TEST_SHARE * len(rows))]
     }
 
 
@@ -129,9 +128,6 @@ class UnlabeledFolder(ImageFiles):
     """
 
     def __init__(self, path: str | Path, size: int | None = None) -> None:
-        folder = Path(path)
-        if not folder.is_dir():
-            raise FileNotFoundError(f"path must be a folder of images, got {folder}")
-        files = files_at(folder)
+        files = files_at(Path(path))
         frame = None if size is None else Frame(size)
         super().__init__(files, [NO_LABEL] * len(files), frame=frame)

@@ -60,7 +60,8 @@ def relabel(dataset: T, names: tuple[str, ...]) -> T:
     own, labels = dataset.classes, dataset.targets
     if own == names or not own or not {*own} <= {*names}:
         return dataset
-    if not _are_classes(labels, len(own)):
+    integers = labels.ndim == 1 and not labels.is_floating_point()
+    if not integers or bool((labels >= len(own)).any()):
         return dataset
     places = torch.tensor([names.index(name) for name in own], device=labels.device)
     found = places[labels.long().clamp(min=0)].where(labels >= 0, labels.long())
@@ -69,12 +70,6 @@ def relabel(dataset: T, names: tuple[str, ...]) -> T:
     object.__setattr__(other, "targets", found.to(labels.dtype))
     object.__setattr__(other, "classes", names)
     return other
-
-
-def _are_classes(labels: Tensor, classes: int) -> bool:
-    """Return whether labels are numbers of so many classes, one per sample."""
-    whole = labels.ndim == 1 and not labels.is_floating_point()
-    return whole and bool((labels < classes).all())
 
 
 def answers_of(names: Sequence[str]) -> tuple[str, str]:

@@ -11,7 +11,6 @@ import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,11 +21,8 @@ from torch.utils.data import (
     DataLoader,
     Dataset,
     IterableDataset,
-    RandomSampler,
     Subset,
-    SubsetRandomSampler,
     TensorDataset,
-    WeightedRandomSampler,
     default_collate,
 )
 
@@ -35,7 +31,7 @@ from tepui.core.seeding import Key, derive, generator
 from tepui.data.arrays import Arrays, Batch, Inputs, map_inputs, prepared
 from tepui.data.arrays_on_disk import opened_array
 from tepui.data.image_files import ImageFiles
-from tepui.data.stored import StoredData
+from tepui.data.stored import StoredData, whole
 
 AHEAD = 2
 
@@ -45,28 +41,14 @@ def read_ahead(
 ) -> Iterator[Batch]:
     """Yield batches as they are stored, on ``device``, in the order asked for.
 
-    A thread reads the next batches meanwhile, and the next one is on its way to a GPU.
+    A thread reads the next batches meanwhile, and copying to a GPU does not block.
     """
     index = [row.cpu() for row in rows]
-    inputs = _by_thread(data.raw, index)
-    targets = (data.targets[row] for row in index)
-    yield from moved_ahead(map(Batch, inputs, targets, index), device)
-
-
-def moved_ahead(batches: Iterable[Batch], device: torch.device) -> Iterator[Batch]:
-    """Yield batches on a device; a GPU receives each while the one before is used."""
-    if device.type != "cuda":
-        yield from (_moved(batch, device) for batch in batches)
-        return
-    side, waiting = _side_stream(device), deque[tuple[Batch, torch.cuda.Event]]()
-    for batch in batches:
-        pinned = batch.mapped(Tensor.pin_memory)
-        with torch.cuda.stream(side):
-            waiting.append((_moved(pinned, device), side.record_event()))
-        if len(waiting) > 1:
-            yield _arrived(*waiting.popleft())
-    while waiting:
-        yield _arrived(*waiting.popleft())
+    for row, inputs in zip(index, _by_thread(data.raw, index), strict=True):
+        batch = Batch(inputs, data.targets[row], row)
+        if device.type == "cuda":
+            batch = batch.mapped(Tensor.pin_memory)
+        yield batch.mapped(lambda tensor: tensor.to(device, non_blocking=True))
 
 
 def _by_thread(
@@ -90,30 +72,6 @@ def ignore_signals(_worker: int) -> None:
     """Leave signals to the main process, which stops its workers itself."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
-
-def _moved(batch: Batch, device: torch.device) -> Batch:
-    return batch.mapped(lambda tensor: tensor.to(device, non_blocking=True))
-
-
-def _arrived(batch: Batch, event: torch.cuda.Event) -> Batch:
-    """Let the current stream wait for a copy, and keep its memory until it is used."""
-    current = torch.cuda.current_stream(batch.targets.device)
-    current.wait_event(event)
-
-    def used(tensor: Tensor) -> Tensor:
-        tensor.record_stream(current)
-        return tensor
-
-    return batch.mapped(used)
-
-
-@cache
-def _side_stream(device: torch.device) -> torch.cuda.Stream:
-    return torch.cuda.Stream(device)
-
-
-SHUFFLING = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
 
 
 class Indexed(Dataset[Any]):
@@ -281,11 +239,6 @@ def _instead(dataset: object) -> str:
         return "; give the data set that it loads (loader.dataset)"
     if isinstance(dataset, Tensor | np.ndarray):
         return "; tepui.data.Arrays(inputs, targets) makes a data set of two"
-    if isinstance(dataset, IterableDataset | Iterator):
-        return (
-            "; a stream cannot go back to a sample: list(...) keeps all of its pairs, "
-            "and docs/large_data.md has data on disk"
-        )
     return ""
 
 
@@ -300,7 +253,8 @@ def to_arrays(dataset: Dataset[Any]) -> Arrays:
     Args:
         dataset: ``Arrays`` come back as they are; a ``TensorDataset`` of two tensors
             is wrapped without a copy; a ``Subset`` of either is cut out of its
-            tensors. Anything else map-style is read once and stacked.
+            tensors. Data in storage are read as they are stored; anything else
+            map-style is read once and stacked.
 
     Returns:
         The samples as tensors, in their order.
@@ -318,16 +272,12 @@ def to_arrays(dataset: Dataset[Any]) -> Arrays:
     arrays = as_arrays(dataset)
     if arrays is not None:
         return arrays
-    if type(dataset) is Subset and _is_held(dataset.dataset):
+    if isinstance(dataset, StoredData):
+        inputs = dataset.raw(torch.arange(len(dataset)))
+        return Arrays(inputs, dataset.targets, dataset.normalize, dataset.classes)
+    if type(dataset) is Subset and as_arrays(whole(dataset)) is not None:
         return to_arrays(dataset.dataset).subset(dataset.indices)
     return _stacked(dataset)
-
-
-def _is_held(dataset: Dataset[Any]) -> bool:
-    """Return whether a data set, or what it is a subset of, is held in tensors."""
-    if type(dataset) is Subset:
-        return _is_held(dataset.dataset)
-    return as_arrays(dataset) is not None
 
 
 def _stacked(dataset: Dataset[Any]) -> Arrays:
@@ -415,9 +365,9 @@ def split_at(dataset: D, held_out: Sequence[int] | Tensor | str | Path) -> tuple
     if isinstance(held_out, str | Path):
         held_out = torch.from_numpy(np.array(opened_array(Path(held_out))))
     rows = torch.as_tensor(held_out)
-    whole = rows.ndim == 1 and not (rows.is_floating_point() or rows.is_complex())
+    integers = rows.ndim == 1 and not (rows.is_floating_point() or rows.is_complex())
     rule = "be a one-dimensional list of integers"
-    require(whole, "held_out", rule, f"{rows.dtype} of shape {tuple(rows.shape)}")
+    require(integers, "held_out", rule, f"{rows.dtype} of shape {tuple(rows.shape)}")
     num_samples = length(dataset)
     rule = f"hold distinct indices, a non-empty proper subset of range({num_samples})"
     fits = 0 < len(rows) < num_samples and len(rows.unique()) == len(rows)

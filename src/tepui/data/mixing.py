@@ -40,13 +40,12 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.core.types import check_fields
 from tepui.data.arrays import Batch, Partners
 from tepui.data.augment import (
+    PROBABILITY,
     Augmentation,
     Kind,
     check_draws,
-    check_probability,
     choice,
     within,
 )
@@ -122,11 +121,8 @@ class Mixup(Mixing):
     """
 
     draws: ClassVar[int] = 2
+    bounds: ClassVar = {"alpha": (1e-6, math.inf)}
     alpha: float = 0.2
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        require(self.alpha > 0, "alpha", "be positive", self.alpha)
 
     def kept(self, inputs: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
         """Return the share of each sample, twice."""
@@ -148,11 +144,8 @@ class CutMix(Mixing):
     """
 
     draws: ClassVar[int] = 4
+    bounds: ClassVar = {"alpha": (1e-6, math.inf)}
     alpha: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        require(self.alpha > 0, "alpha", "be positive", self.alpha)
 
     def kept(self, inputs: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
         """Return 1 for pixels outside of the rectangle, and their exact share."""
@@ -223,12 +216,9 @@ class ColumnNoise(Augmentation):
 
     of: ClassVar[Kind] = "rows"
     draws: ClassVar[int] = 2
+    bounds: ClassVar = {"std": (0, math.inf)}
     std: float = 0.1
     units: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        require(self.std >= 0, "std", "be non-negative", self.std)
 
     def __call__(self, inputs: Tensor, uniform: Tensor) -> Tensor:
         """Return rows with noise, whole numbers as floats."""
@@ -279,13 +269,10 @@ class WordDropout(Augmentation):
 
     of: ClassVar[Kind] = "texts"
     draws: ClassVar[int] = 2
+    bounds: ClassVar = PROBABILITY
     probability: float = 0.1
     token: int | None = None
     special: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        check_probability(self.probability)
 
     def __call__(
         self, inputs: Mapping[str, Tensor], uniform: Tensor

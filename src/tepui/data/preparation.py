@@ -23,6 +23,7 @@ from tepui.data.arrays import (
 )
 from tepui.data.arrays_on_disk import ArrayFile, rows_in
 from tepui.data.columns import Column, DataFrame
+from tepui.data.corruptions.filters import gray
 from tepui.data.image_files import Frame, ImageFiles, files_at, image_shape
 from tepui.data.labels import NO_LABEL, class_names, relabel
 from tepui.data.loading import as_arrays
@@ -31,8 +32,6 @@ from tepui.data.table import Table, is_frame, read_frame, rows_as
 from tepui.data.texts import HuggingFaceTokenizer, Tokenizer
 
 _AT_ONCE = 1024
-# ITU-R 601: how bright red, green and blue look; what Pillow's gray is made of.
-_GRAY = (0.299, 0.587, 0.114)
 
 
 @final
@@ -131,10 +130,8 @@ class Preparation:
         """
         self._check_columns()
         assert self.normalize is not None
-        mean, std = (
-            torch.tensor(values, dtype=torch.float64)
-            for values in (self.normalize.mean, self.normalize.std)
-        )
+        moments = self.normalize.mean, self.normalize.std
+        mean, std = torch.tensor(moments, dtype=torch.float64).unbind()
         return seen.double().cpu() * std + mean
 
     def images(self, files: Sequence[Path]) -> ImageFiles:
@@ -227,11 +224,8 @@ class Preparation:
             return
         theirs = dataset.columns, dataset.scaling, dataset.units
         same = theirs == (self.columns, self.normalize, self.units)
-        rule = (
-            "be standardized by the rows that the ensemble learned from (as rows_of of "
-            "their Table does, or a folder with these as train.csv and the new ones as "
-            "test.csv)"
-        )
+        rule = "be standardized by the rows that the ensemble learned from "
+        rule += "(Table.rows_of does)"
         require(same, argument, rule, "a table with other training rows")
 
     def texts(self, texts: Sequence[str] | Sequence[tuple[str, str]]) -> Inputs:
@@ -403,11 +397,10 @@ def prepared_like(dataset: Dataset[Any], like: Dataset[Any]) -> Dataset[Any]:
         >>> prepared_like(large, small).inputs.shape
         torch.Size([3, 1, 8, 8])
     """
-    form = whole(like)
-    shape = image_shape(form) if isinstance(form, Arrays | StoredData) else None
-    if not isinstance(form, Arrays | StoredData) or shape is None:
+    form = preparation_of(like)
+    if form is None or form.shape is None:
         return dataset
-    return in_form(dataset, shape, form.normalize)
+    return in_form(dataset, form.shape, form.normalize)
 
 
 def in_form(
@@ -417,18 +410,14 @@ def in_form(
     if isinstance(dataset, Subset):
         parent = in_form(dataset.dataset, shape, normalize)
         return dataset if parent is dataset.dataset else Subset(parent, dataset.indices)
-    if isinstance(dataset, Arrays):
-        return _arrays_in_form(dataset, shape, normalize)
-    if isinstance(dataset, ImageFiles):
-        return _files_in_form(dataset, shape, normalize)
-    return dataset
-
-
-def _arrays_in_form(
-    dataset: Arrays, shape: tuple[int, ...], normalize: Normalize | None
-) -> Arrays:
+    if not isinstance(dataset, Arrays | ImageFiles):
+        return dataset
     present = image_shape(dataset)
-    if present is None or (present == shape and dataset.normalize == normalize):
+    same = present == shape and dataset.normalize == normalize
+    if isinstance(dataset, ImageFiles):
+        framed = same and dataset.frame is not None
+        return dataset if framed else _files_in_form(dataset, shape, normalize)
+    if same or present is None:
         return dataset
     assert isinstance(dataset.inputs, Tensor)
     images = images_in_form(dataset.inputs, shape)
@@ -436,23 +425,15 @@ def _arrays_in_form(
 
 
 def _files_in_form(
-    dataset: ImageFiles, shape: tuple[int, ...], normalize: Normalize | None
+    files: ImageFiles, shape: tuple[int, ...], normalize: Normalize | None
 ) -> ImageFiles:
     channels, height, width = shape
-    framed = dataset.frame is not None and image_shape(dataset) == shape
-    if framed and dataset.normalize == normalize:
-        return dataset
     rule = "hold square images, gray or in color, to give files their form"
     require(channels in (1, 3) and height == width, "like", rule, shape)
-    frame = replace(dataset.frame or Frame(width), size=width)
-    return ImageFiles(
-        dataset.files,
-        dataset.targets,
-        frame=frame,
-        gray=channels == 1,
-        normalize=normalize,
-        classes=dataset.classes,
-    )
+    frame = replace(files.frame or Frame(width), size=width)
+    form: dict[str, Any] = {"gray": channels == 1, "normalize": normalize}
+    named = files.files, files.targets
+    return ImageFiles(*named, frame=frame, classes=files.classes, **form)
 
 
 def images_in_form(images: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -486,8 +467,7 @@ def _channels(images: Tensor, channels: int) -> Tensor:
     require({present, channels} == {1, 3}, "dataset", rule, present)
     if present == 1:
         return images.expand(-1, channels, -1, -1)
-    weights = torch.tensor(_GRAY, device=images.device)[:, None, None]
-    return _as_type((images.float() * weights).sum(1, keepdim=True), images.dtype)
+    return _as_type(gray(images.float()), images.dtype)
 
 
 def _as_type(images: Tensor, dtype: torch.dtype) -> Tensor:

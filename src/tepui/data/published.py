@@ -13,10 +13,12 @@ import shutil
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from errno import EINVAL
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy.typing as npt
 import torch
@@ -24,7 +26,7 @@ from torch import Tensor
 
 from tepui.core.checks import require
 from tepui.core.processes import mark
-from tepui.core.replacing import check_writable, is_unfinished
+from tepui.core.replacing import check_writable
 from tepui.core.storage import read_document, write_document
 from tepui.data.arrays import Arrays, Normalize
 
@@ -43,6 +45,15 @@ class Download:
     def file(self) -> str:
         """The file's name: the last part of its address."""
         return self.url.rsplit("/", 1)[-1]
+
+
+def downloads(url: str, files: str) -> tuple[Download, ...]:
+    """Return the files of a table: name, megabytes and SHA-256 in each line."""
+    rows = (line.split() for line in files.strip().splitlines())
+    return tuple(
+        Download(url.format(name), f"sha256:{digest}", round(float(size) * 1e6))
+        for name, size, digest in rows
+    )
 
 
 @dataclass(frozen=True)
@@ -117,26 +128,27 @@ def located(
         return folder
     if download and origin.downloads:
         return install(origin, root)
-    raise FileNotFoundError(
-        f"{name} is not in {data_folder() if root is None else root}. "
-        f"{advice(name, origin)}"
-    )
-
-
-def is_installed(kind: Any) -> bool:
-    """Return whether a published data set, named by its class, is here."""
-    origin: Origin = kind.origin
-    return origin.find(None) is not None
-
-
-def advice(name: str, origin: Origin) -> str:
-    """Return advice on how to get a missing data set."""
     ways = f"To use another data folder, set root or the variable {ENVIRONMENT}."
     if origin.by_hand:
         ways = f"{origin.by_hand} {ways}"
     if origin.downloads:
         ways = f"Fetch it with: tepui data fetch {name} (or download=True). {ways}"
-    return ways
+    place = data_folder() if root is None else root
+    raise FileNotFoundError(f"{name} is not in {place}. {ways}")
+
+
+@contextmanager
+def staged(folder: Path) -> Iterator[Path]:
+    """Yield a hidden folder that takes the place of another once it is whole."""
+    check_writable(folder.parent)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    stage = folder.with_name(f".{folder.name}.{mark()}.tmp")
+    stage.mkdir()
+    try:
+        yield stage / folder.name
+        (stage / folder.name).rename(folder)
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
 
 
 def install(origin: Origin, root: str | Path | None = None) -> Path:
@@ -146,63 +158,33 @@ def install(origin: Origin, root: str | Path | None = None) -> Path:
     """
     require(len(origin.downloads) > 0, "origin", "have downloads", origin.by_hand)
     base = data_folder() if root is None else Path(root)
-    check_writable(base)
-    base.mkdir(parents=True, exist_ok=True)
     target = base / origin.folders[0]
     if target.exists():
         raise FileExistsError(f"{target} exists; remove it to fetch the set again")
-    stage = base / f".{target.name}.{mark()}.tmp"
-    stage.mkdir()
-    try:
-        ready = stage / target.name
+    with staged(target) as ready:
         for download in origin.downloads:
-            _add(download, stage, ready)
-        unpacked = sorted(path.name for path in stage.iterdir())
+            _add(download, ready)
+        unpacked = sorted(path.name for path in ready.parent.iterdir())
         rule = f"hold a folder {target.name}"
         require(ready.is_dir(), origin.downloads[0].file, rule, unpacked)
         write_record(ready, {item.url: item.known_hash for item in origin.downloads})
-        ready.rename(target)
-    finally:
-        shutil.rmtree(stage)
     return target
 
 
-def _add(download: Download, stage: Path, ready: Path) -> None:
-    """Bring one file of a set into the staging folder, unpacked if it is an archive."""
-    file = stage / download.file
-    _retrieve(download, file)
-    algorithm, _, expected = download.known_hash.partition(":")
-    found = file_digest(file, algorithm)
-    require(found == expected, download.url, f"have {algorithm} {expected}", found)
+def _add(download: Download, ready: Path) -> None:
+    """Bring one file of a set into its folder; an archive is unpacked beside it."""
+    import pooch
+
+    bar = sys.stderr.isatty() and find_spec("tqdm") is not None
+    http = pooch.HTTPDownloader(timeout=30, progressbar=bar)
+    known = download.url, download.known_hash, download.file
+    file = Path(pooch.retrieve(*known, ready.parent, downloader=http))
     if file.name.endswith(ARCHIVES):
-        unpack(file, stage)
+        unpack(file, ready.parent)
         file.unlink()
         return
     ready.mkdir(exist_ok=True)
     file.rename(ready / file.name)
-
-
-def _retrieve(download: Download, file: Path) -> None:
-    """Download one file; a progress bar shows on a terminal."""
-    import requests
-    from rich.console import Console
-    from rich.progress import wrap_file
-    from urllib3.exceptions import HTTPError
-
-    terminal, hidden = Console(stderr=True), not sys.stderr.isatty()
-    try:
-        with requests.get(download.url, stream=True, timeout=30) as response:
-            response.raise_for_status()
-            size = int(response.headers.get("Content-Length", download.size))
-            raw: Any = response.raw
-            source = wrap_file(
-                raw, size, description=file.name, console=terminal, disable=hidden
-            )
-            with source as stream, file.open("wb") as target:
-                shutil.copyfileobj(stream, target)
-    except (requests.RequestException, HTTPError) as error:
-        message = f"{download.url} could not be downloaded completely: {error}"
-        raise ConnectionError(message) from error
 
 
 Values = Tensor | npt.NDArray[Any]
@@ -244,8 +226,9 @@ class PublishedArrays(Arrays, ABC):
         described = f"{images.dtype} of shape {tuple(images.shape)}"
         require(fits, str(folder), f"hold bytes of shape {shape}", described)
         rule = f"hold {shape[0]} labels below {len(classes)}"
-        require(labels.shape == shape[:1], str(folder), rule, f"{len(labels)} labels")
-        require(int(labels.max()) < len(classes), str(folder), rule, int(labels.max()))
+        fits = labels.shape == shape[:1] and int(labels.max()) < len(classes)
+        got = f"{len(labels)} labels up to {int(labels.max())}"
+        require(fits, str(folder), rule, got)
         super().__init__(images, labels.long(), self.normalization, classes)
 
     @abstractmethod
@@ -257,51 +240,29 @@ RECORD = ".tepui.json"
 KIND = "data set"
 
 
-class Checked(NamedTuple):
-    """A file of a data set, and what is wrong with it."""
-
-    file: Path
-    damage: str | None
-
-
 def write_record(folder: Path, origin: Mapping[str, Any]) -> None:
-    """Write down the hashes of all files of a folder; those known are kept.
-
-    What a writer has not finished is no file of the folder.
-    """
-    known: dict[str, str] = {}
-    if (folder / RECORD).exists():
-        known = _hashes(folder)
-    names = sorted(path.as_posix() for path in _files(folder) if path.name != RECORD)
-    hashes = {name: known.get(name) or file_digest(folder / name) for name in names}
+    """Write down the hashes of all files of a folder."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    hashes = {file.relative_to(folder).as_posix(): file_digest(file) for file in files}
     write_document(folder / RECORD, KIND, {"from": dict(origin), "files": hashes})
 
 
-def check_record(folder: Path) -> Iterator[Checked]:
-    """Compare the files of a data set with the hashes in its record."""
+def check_record(folder: Path) -> Iterator[tuple[Path, str | None]]:
+    """Yield the files in the record of a data set, each with what is wrong with it."""
     for name, expected in _hashes(folder).items():
         path = folder / name
         if not path.is_file():
-            yield Checked(path, "is missing, though it was put there")
+            yield path, "is missing, though it was put there"
             continue
         found = file_digest(path)
         damage = f"must have sha256 {expected}, got {found}"
-        yield Checked(path, None if found == expected else damage)
+        yield path, None if found == expected else damage
 
 
 def file_digest(path: Path, algorithm: str = "sha256") -> str:
     """Return the hash of a file's contents."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, algorithm).hexdigest()
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """Yield the files below a folder, relative to it."""
-    for path in folder.rglob("*"):
-        below = path.relative_to(folder)
-        whole = not any(is_unfinished(part) for part in (below, *below.parents))
-        if whole and path.is_file():
-            yield below
 
 
 def _hashes(folder: Path) -> dict[str, str]:

@@ -18,12 +18,12 @@ from tepui.core.checks import one_of, require
 from tepui.core.spec import read
 from tepui.data import ImageFolder, Table, to_arrays
 from tepui.data.corruptions.copies import Corrupted
-from tepui.data.corruptions.files import CorruptedFiles
+from tepui.data.corruptions.files import CorruptedFiles, Released
 from tepui.data.identity import data_identity
 from tepui.data.image_files import ImageFiles, image_shape
 from tepui.data.image_folders import part_folders
 from tepui.data.preparation import Preparation, preparation_of
-from tepui.data.published import Origin, located
+from tepui.data.published import located
 from tepui.data.shifts import Cell, Shifts
 
 Factory = Callable[..., Dataset[Any]]
@@ -124,13 +124,11 @@ def read_like(
     rule = f"be that of the run's own rows ({known.target})"
     asked = given.get("target", known.target)
     require(asked == known.target, f"{option}: target", rule, asked)
-    seen = {column.name for column in known.columns}
-    left, kind = given.get("ignore", ()), "classes" if known.classes else "numbers"
-    rule = "be left out: columns are read as the run's own"
-    require(not seen & {*left}, f"{option}: ignore", rule, left)
-    require(
-        given.get("kind") in (None, kind), f"{option}: kind", rule, given.get("kind")
-    )
+    left = {column.name for column in known.columns} & {*given.get("ignore", ())}
+    kind = "classes" if known.classes else "numbers"
+    same = not left and given.get("kind") in (None, kind)
+    rule = "be without ignore and kind: columns are read as the run's own"
+    require(same, option, rule, sorted(given))
     return known.apply(given["path"], targets=targets)
 
 
@@ -188,23 +186,15 @@ def corrupted_copies(
         like = test if isinstance(test, ImageFiles) else to_arrays(test)
         folder: str | Path = place
         if not Path(place).is_dir():
-            published = published_corruptions()
-            one_of("copies, if not a folder,", place, published)
-            origin = published[place]
-            folder = origin.find(root) or located(place, origin, None)
+            kinds: dict[str, Any] = dict(inspect.getmembers(datasets, inspect.isclass))
+            known = [n for n, kind in kinds.items() if issubclass(kind, Released)]
+            one_of("copies, if not a folder,", place, known)
+            origin = kinds[place].origin
+            folder = origin.find(root) or located(place, origin)
         return datasets.corrupted_files(folder, like)
     if strength == "none" or (strength is None and image_shape(test) is None):
         return None
     return datasets.corrupted(test, strength=cast(Any, strength or "cifar"))
-
-
-def published_corruptions() -> dict[str, Origin]:
-    """Return where the published corrupted test sets come from, by name."""
-    return {
-        name: item.origin
-        for name, item in inspect.getmembers(datasets, inspect.isclass)
-        if issubclass(item, CorruptedFiles) and hasattr(item, "origin")
-    }
 
 
 def validation_data(
@@ -265,7 +255,7 @@ def same_source(first: Any, second: Any) -> bool:
 
     A folder of images and one of its two parts share images, and count as the same. How
     samples are prepared, such as their size or the columns left out, makes no other
-    data. Of a class of one's own any option may, since nothing is known of it.
+    data. Of a class of your own any option may, since nothing is known of it.
 
     Args:
         first: What makes a data set.

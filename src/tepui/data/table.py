@@ -35,7 +35,7 @@ from tepui.data.columns import (
     standardized,
     words_in,
 )
-from tepui.data.image_folders import TEST_SHARE
+from tepui.data.image_folders import fifth_of
 from tepui.data.labels import NO_LABEL
 from tepui.data.published import require_file
 
@@ -168,14 +168,6 @@ class Table(MadeArrays):
         """
         how = self.classes, self.columns, self.scaling, self.units
         return rows_as(read_frame(path), self.target, *how)
-
-    def __repr__(self) -> str:
-        names = [column.name for column in self.columns]
-        classes = f"{len(self.classes)} classes"
-        return (
-            f"Table({len(self)} rows, {len(names)} columns ({_first(names)}), "
-            f"target {self.target} ({'numbers' if self.units else classes}))"
-        )
 
 
 def rows_as(
@@ -331,14 +323,10 @@ def _divided(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return training and test rows: a fifth of each class, by their numbers only."""
     groups = [""] * len(cells) if classes is None else words_in(cells).tolist()
-    by_group: dict[str, list[int]] = {}
-    for row, group in enumerate(groups):
-        by_group.setdefault(group, []).append(row)
+    keys = [derive(0, "table", row) for row in range(len(groups))]
     tested = np.zeros(len(groups), dtype=bool)
-    for rows in by_group.values():
-        ordered = sorted(rows, key=lambda row: derive(0, "table", row))
-        tested[ordered[: round(TEST_SHARE * len(rows))]] = True
+    tested[[*fifth_of(groups, keys)]] = True
     rule = "leave at least one row in each part"
-    described = f"{len(groups)} rows in {len(by_group)} groups"
+    described = f"{len(groups)} rows in {len({*groups})} groups"
     require(0 < tested.sum() < len(tested), place, rule, described)
     return np.flatnonzero(~tested), np.flatnonzero(tested)

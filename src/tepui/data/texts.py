@@ -94,8 +94,6 @@ class Tokenizer(_Encoder):
     def __post_init__(self) -> None:
         check_fields(self)
         require(self.buckets > 0, "buckets", "be positive", self.buckets)
-        repeated = [word for word, n in Counter(self.words).items() if n > 1]
-        require(not repeated, "words", "be distinct", repeated[:3])
 
     @classmethod
     def build(
@@ -149,11 +147,8 @@ class Tokenizer(_Encoder):
         rows, room = [], length - least
         for sentences in zip(*parts, strict=True):
             words = [self.encode(sentence) for sentence in sentences]
-            cut = (
-                _shortened(words[0], words[1], room)
-                if len(words) == 2
-                else [words[0][:room]]
-            )
+            other = words[1] if len(words) == 2 else []
+            cut = _shortened(words[0], other, room)[: len(words)]
             ids, kinds = [FIRST], [0]
             for kind, part in enumerate(cut):
                 ids += [*part, SEPARATOR]
@@ -287,7 +282,6 @@ def _built(stored: Mapping[str, Any]) -> Any:
     )
 
 
-@final
 class Texts(MadeArrays):
     """Texts as numbers, with the tokenizer that made them.
 
@@ -334,13 +328,7 @@ class Texts(MadeArrays):
         classes: tuple[str, ...] = (),
     ) -> None:
         check_types(Texts.__init__, {"vocabulary": vocabulary, "length": length})
-        require(len(texts) > 0, "texts", "hold at least one text", 0)
-        rule = f"hold one for each of {len(texts)} texts"
-        require(len(targets) == len(texts), "targets", rule, len(targets))
         if tokenizer is None:
-            least = SPECIAL + BUCKETS
-            rule = f"be greater than {least}"
-            require(vocabulary > least, "vocabulary", rule, vocabulary)
             parts = [[text] if isinstance(text, str) else text for text in texts]
             words = (word for part in parts for word in part)
             tokenizer = Tokenizer.build(words, vocabulary)

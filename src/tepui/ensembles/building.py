@@ -19,17 +19,22 @@ def built_members(
     """Call the factory for every member, each time with another seed."""
     check_factory(factory)
     count = _count(factory, members, seed)
-    factories = factories_for(factory, count)
+    pairs = zip(factories_for(factory, count), member_seeds(seed, count), strict=True)
     modules: list[nn.Module] = []
-    for make, member_seed in zip(factories, member_seeds(seed, count), strict=True):
+    for make, member_seed in pairs:
         # A key: another spelling would draw other weights.
         with seeded(member_seed, "initialisation"):
-            module = make()
-        actual = type(module).__name__
-        require(isinstance(module, nn.Module), "factory", "return an nn.Module", actual)
-        modules.append(module)
-        share_frozen([modules[0], module])
+            modules.append(made_by(make))
+        share_frozen([modules[0], modules[-1]])
     return modules
+
+
+def made_by(factory: Factory) -> nn.Module:
+    """Return what a factory makes, a module."""
+    module = factory()
+    rule, actual = "return an nn.Module", type(module).__name__
+    require(isinstance(module, nn.Module), "factory", rule, actual)
+    return module
 
 
 def check_factory(factory: Factory | Sequence[Factory]) -> None:

@@ -22,7 +22,7 @@ from tepui.ensembles.feature_detectors import (
     scoring,
     write_detectors,
 )
-from tepui.ensembles.inputs import check_tensors, input_batches, place_of
+from tepui.ensembles.inputs import input_batches, place_of
 from tepui.ensembles.meaning import Meaningful, learned_of
 from tepui.metrics import Rule
 from tepui.models.adapters import adapted
@@ -271,7 +271,6 @@ class Ensemble(Meaningful):
         """
         check_types(Ensemble.logits, locals())
         require(batch_size > 0, "batch_size", "be positive", batch_size)
-        check_tensors(inputs)
         device = device_of(self)
         parts = []
         with evaluating(self), torch.no_grad():

@@ -23,14 +23,12 @@ from tepui.core.warning import warn
 from tepui.data.loading import length
 from tepui.ensembles.outputs import logit_batches
 from tepui.metrics import (
-    FeatureScore,
     HeldOutScores,
     Mahalanobis,
     NearestNeighbor,
 )
 from tepui.metrics.chunks import wide
-from tepui.modules.last_linear import classifier_of
-from tepui.modules.running import device_of
+from tepui.modules.running import classifier_of, device_of
 from tepui.modules.state import weights_digest
 from tepui.tasks.named import settled
 
@@ -44,8 +42,6 @@ ROWS, HELD_OUT = "rows", "held_out"
 DISTANCE = "distance"
 # Features whose correlations are learned, in seconds; of more each counts by itself.
 WIDEST = 1000
-# How far out a feature lies, and in which direction.
-JUDGING: tuple[FeatureScore, ...] = ("mahalanobis", "nearest_neighbor")
 
 
 @final
@@ -255,7 +251,7 @@ class FeatureDetectors:
         )
 
     def to(self, device: torch.device) -> Self:
-        """Return the detectors on a device, themselves if they lie there.
+        """Return the detectors on a device.
 
         Args:
             device: Where features to score will lie.
@@ -263,10 +259,7 @@ class FeatureDetectors:
         Returns:
             The detectors.
         """
-        tensors = self.tensors()
-        if all(tensor.device == device for tensor in tensors.values()):
-            return self
-        moved = {name: tensor.to(device) for name, tensor in tensors.items()}
+        moved = {name: tensor.to(device) for name, tensor in self.tensors().items()}
         return self.of(moved, self.document())
 
 
@@ -282,9 +275,7 @@ def scores_on(
     with scoring(ensemble, detectors) as scores:
         for outputs, _ in logit_batches(ensemble, dataset, batch_size, workers):
             predicted = settled(ensemble.task, tuple(outputs.shape)).prediction(outputs)
-            found = scores()
-            ours = {n: found[n] for n in (*JUDGING, DISTANCE) if n in found}
-            rows.append(predicted.scores(predicted.judging) | ours)
+            rows.append(predicted.scores(predicted.judging) | scores())
     return joined_scores(rows)
 
 

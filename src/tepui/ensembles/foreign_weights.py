@@ -26,8 +26,8 @@ import torch
 from torch import Tensor, nn
 
 from tepui.core.checks import require
-from tepui.core.tensor_format import read_all
-from tepui.ensembles.building import Factory, factories_for
+from tepui.core.storage import read_all
+from tepui.ensembles.building import Factory, factories_for, made_by
 from tepui.ensembles.ensemble import Ensemble
 from tepui.models import ResNet18
 from tepui.models.torchvision_weights import tensor_names
@@ -94,10 +94,7 @@ def ensemble_of(
     single = isinstance(weights, str | Path | Mapping)
     require(not single, "weights", "be a list, one per member", type(weights).__name__)
     require(len(weights) > 0, "weights", "name at least one file", list(weights))
-    modules = [make() for make in factories_for(factory, len(weights))]
-    for module in modules:
-        made = isinstance(module, nn.Module)
-        require(made, "factory", "return an nn.Module", type(module).__name__)
+    modules = [made_by(make) for make in factories_for(factory, len(weights))]
     for number, (module, given) in enumerate(zip(modules, weights, strict=True)):
         where = f"weights[{number}]" if isinstance(given, Mapping) else str(given)
         state = given if isinstance(given, Mapping) else read_checkpoint(given)

@@ -67,14 +67,13 @@ def input_batches(
         yield batch.inputs
 
 
-def files_of(inputs: Any) -> list[Path] | None:
+def _files_of(inputs: Any) -> list[Path] | None:
     """Return the image files that a path or several stand for; None for others."""
-    if isinstance(inputs, str | Path):
-        return files_at(Path(inputs))
-    several = isinstance(inputs, Sequence) and len(inputs) > 0
-    if several and all(isinstance(item, str | Path) for item in inputs):
-        return [file for item in inputs for file in files_of(item) or ()]
-    return None
+    several = [inputs] if isinstance(inputs, str | Path) else inputs
+    listed = isinstance(several, Sequence) and len(several) > 0
+    if not listed or not all(isinstance(item, str | Path) for item in several):
+        return None
+    return [file for item in several for file in files_at(Path(item))]
 
 
 def as_data(inputs: Any, preparation: Preparation | None, dtype: torch.dtype) -> Any:
@@ -83,7 +82,8 @@ def as_data(inputs: Any, preparation: Preparation | None, dtype: torch.dtype) ->
         require(inputs.ndim > 0, "inputs", "be several samples", "a single number")
         return _tensor(inputs, dtype)
     if isinstance(inputs, Mapping):
-        fits = len(inputs) > 0 and all(map(_is_array, inputs.values()))
+        arrays = (isinstance(v, Tensor | np.ndarray) for v in inputs.values())
+        fits = len(inputs) > 0 and all(arrays)
         _require_known(fits, inputs)
         return {str(name): _tensor(value, dtype) for name, value in inputs.items()}
     if _are_texts(inputs, preparation):
@@ -94,19 +94,12 @@ def as_data(inputs: Any, preparation: Preparation | None, dtype: torch.dtype) ->
     known = preparation is not None and preparation.shape is not None
     if isinstance(inputs, UnlabeledFolder) and known:
         inputs = [*inputs.files]
-    files = files_of(inputs)
+    files = _files_of(inputs)
     if files is not None:
-        rule = (
-            "know how its training images were prepared to take image files (fit on a "
-            "data set of tepui.data says so)"
-        )
-        require(preparation is not None, "ensemble", rule, "it does not")
-        assert preparation is not None
-        return preparation.images(files)
+        return _known(preparation, "image files").images(files)
     mapped = hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__")
     known = mapped and not isinstance(inputs, IterableDataset | bytes)
     _require_known(known and len(inputs) > 0, inputs)
-    _inputs_of(inputs[0], inputs)
     return inputs
 
 
@@ -114,21 +107,24 @@ def prepared_inputs(
     inputs: Inputs, preparation: Preparation | None, raw: bool
 ) -> Inputs:
     """Return numbers as a model sees them: stored images, and what is raw, prepared."""
-    tensors = [inputs] if isinstance(inputs, Tensor) else [*inputs.values()]
     stored = isinstance(inputs, Tensor) and (
         are_images_of_bytes(inputs)
         or (preparation is not None and preparation.reads_as_bytes(inputs))
     )
     if not (raw or stored):
         return inputs
+    return _known(preparation, "raw inputs").tensors(inputs)
+
+
+def _known(preparation: Preparation | None, what: str) -> Preparation:
+    """Return how the training data were prepared, which raw inputs need."""
     rule = (
-        "know how its training data were prepared to take raw inputs (fit on a data "
-        "set of tepui.data says so)"
+        f"know how its training data were prepared to take {what} (fit on a data set "
+        "of tepui.data says so)"
     )
-    kind = "raw=True" if raw else f"{tensors[0].dtype} of {tuple(tensors[0].shape)}"
-    require(preparation is not None, "ensemble", rule, kind)
+    require(preparation is not None, "ensemble", rule, "it does not")
     assert preparation is not None
-    return preparation.tensors(inputs)
+    return preparation
 
 
 def _are_texts(inputs: Any, preparation: Preparation | None) -> bool:
@@ -153,16 +149,6 @@ def _is_text(item: Any) -> bool:
     return isinstance(item, str) or (pair and all(isinstance(t, str) for t in item))
 
 
-def _inputs_of(item: Any, source: Any) -> Inputs:
-    """Return the inputs of an item or batch: itself, or the first of a pair."""
-    if isinstance(item, tuple | list) and len(item) in (1, 2):
-        item = item[0]
-    if isinstance(item, Mapping) and all(map(_is_array, item.values())):
-        return {str(name): _tensor(value) for name, value in item.items()}
-    _require_known(_is_array(item), source)
-    return _tensor(item)
-
-
 class _Alone(Dataset[Any]):
     """Items without targets, as pairs."""
 
@@ -180,16 +166,12 @@ def _pairs(dataset: Any) -> Dataset[Any]:
     length(dataset)
     item = dataset[0]
     paired = isinstance(item, tuple | list) and len(item) == 2
+    first = item[0] if paired else item
+    _require_known(isinstance(first, Tensor | np.ndarray | Mapping), dataset)
     return dataset if paired else _Alone(dataset)
 
 
-def _is_array(value: Any) -> bool:
-    return isinstance(value, Tensor | np.ndarray)
-
-
-def _tensor(
-    value: Tensor | np.ndarray[Any, Any], dtype: torch.dtype | None = None
-) -> Tensor:
+def _tensor(value: Tensor | np.ndarray[Any, Any], dtype: torch.dtype) -> Tensor:
     if isinstance(value, Tensor):
         return value
     numbers = value.dtype.kind in "uifb"
@@ -212,13 +194,3 @@ def place_of(inputs: Any) -> torch.device:
     if isinstance(inputs, Mapping):
         inputs = next(iter(inputs.values()), None)
     return inputs.device if isinstance(inputs, Tensor) else torch.device("cpu")
-
-
-def check_tensors(inputs: Inputs) -> None:
-    """Check that inputs are tensors of samples."""
-    tensors = [inputs] if isinstance(inputs, Tensor) else [*inputs.values()]
-    require(bool(tensors), "inputs", "hold at least one tensor", inputs)
-    for tensor in tensors:
-        rule = "be tensors with samples along the first axis"
-        fits = isinstance(tensor, Tensor) and tensor.ndim > 0
-        require(fits, "inputs", rule, getattr(tensor, "shape", type(tensor)))

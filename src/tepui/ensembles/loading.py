@@ -1,6 +1,7 @@
 """Reading ensembles from files: whole, into another, or what they say of themselves."""
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from functools import partial
@@ -13,7 +14,7 @@ from tepui.core.checks import require
 from tepui.core.seeding import seeded
 from tepui.core.storage import read_document, read_tensors, reading
 from tepui.data.preparation import Preparation
-from tepui.ensembles.building import Factory, factories_for
+from tepui.ensembles.building import Factory, factories_for, made_by
 from tepui.ensembles.ensemble import EXTRACTOR, FILE, KIND, Ensemble, parts_of
 from tepui.ensembles.feature_detectors import read_detectors
 from tepui.metrics import HeldOutScores
@@ -33,7 +34,7 @@ from tepui.tasks.named import read_task
 RUN = "run.json"
 DIVERGED = "diverged.json"
 
-States = dict[str, dict[str, Tensor]]
+States = defaultdict[str, dict[str, Tensor]]
 Made = TypeVar("Made")
 
 
@@ -71,7 +72,7 @@ def load(
         if factory is None:
             modules = _rebuilt_members(described, states, file)
         else:
-            modules = [make() for make in factories_for(factory, len(described))]
+            modules = [made_by(make) for make in factories_for(factory, len(described))]
             for module, each in zip(modules, described, strict=True):
                 take_adapter(module, each, file)
         front = None
@@ -103,7 +104,7 @@ def load_into(ensemble: Ensemble, path: str | Path) -> None:
     rule = f"be as many as the ensemble's ({len(ensemble)})"
     require(members == len(ensemble), argument, rule, members)
     rule = "share an extractor exactly if the ensemble's do"
-    shared = EXTRACTOR in states
+    shared = document["extractor"] is not None
     require(shared == (ensemble.extractor is not None), argument, rule, shared)
     _load_parts(ensemble, states, file)
     _take_meaning(ensemble, document, states, file)
@@ -119,8 +120,7 @@ def _read(path: str | Path) -> tuple[States, dict[str, Any], Path]:
         check_ended(file)
         file = file / FILE
     tensors, document = read_tensors(file, KIND)
-    with reading(file, "an ensemble"):
-        return _parted(tensors, document, file), document, file
+    return _parted(tensors), document, file
 
 
 def check_ended(folder: Path) -> None:
@@ -152,19 +152,11 @@ def divergence_in(folder: Path) -> str:
         )
 
 
-def _parted(tensors: dict[str, Tensor], document: dict[str, Any], file: Path) -> States:
-    """Return the tensors of every part, and look for all that a file must hold."""
-    described = [(part["model"], part["config"]) for part in document["members"]]
-    seeds = len(document["seeds"])
-    rule = f"be as many as its members ({len(described)})"
-    require(len(described) == seeds, f"seeds in {file}", rule, seeds)
-    states: States = {str(index): {} for index in range(len(described))}
-    for part in (EXTRACTOR, "calibration", "conformity", "held_out_scores"):
-        if document.get(part) is not None:
-            states[part] = {}
+def _parted(tensors: dict[str, Tensor]) -> States:
+    """Return the tensors of every part: a member, the extractor, what was fitted."""
+    states: States = defaultdict(dict)
     for name, tensor in tensors.items():
         owner, _, inner_name = name.partition(".")
-        require(owner in states, f"tensors in {file}", "belong to members", name)
         states[owner][inner_name] = tensor
     return states
 

@@ -43,21 +43,12 @@ class Meaning:
     calibrated_on: tuple[str, ...] = ()
 
 
-class _Shared:
-    """An attribute that an ensemble and its heads have together."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, ensemble: Any, owner: type) -> Any:
-        return self if ensemble is None else getattr(ensemble._meaning, self.name)
-
-    def __set__(self, ensemble: Any, value: Any) -> None:
-        setattr(ensemble._meaning, self.name, value)
-
-
-def _shared() -> Any:
-    return _Shared()
+def _shared(name: str) -> Any:
+    """Return an attribute that an ensemble and its heads have together."""
+    return property(
+        lambda ensemble: getattr(ensemble._meaning, name),
+        lambda ensemble, value: setattr(ensemble._meaning, name, value),
+    )
 
 
 class Meaningful(nn.Module):
@@ -79,11 +70,11 @@ class Meaningful(nn.Module):
     """
 
     members: nn.ModuleList
-    conformity: Conformity | None = _shared()
-    held_out_scores: HeldOutScores | None = _shared()
-    detectors: FeatureDetectors | None = _shared()
-    trained_on: tuple[str, ...] = _shared()
-    calibrated_on: tuple[str, ...] = _shared()
+    conformity: Conformity | None = _shared("conformity")
+    held_out_scores: HeldOutScores | None = _shared("held_out_scores")
+    detectors: FeatureDetectors | None = _shared("detectors")
+    trained_on: tuple[str, ...] = _shared("trained_on")
+    calibrated_on: tuple[str, ...] = _shared("calibrated_on")
 
     def __init__(self) -> None:
         super().__init__()
@@ -244,10 +235,9 @@ class Meaningful(nn.Module):
     @property
     def judges(self) -> FeatureDetectors | None:
         """The detectors that tell unfamiliar inputs, where the members lie, if any."""
-        detectors = self.detectors
-        if detectors is None or detectors.held_out is None:
+        if self.detectors is None or self.detectors.held_out is None:
             return None
-        self.detectors = detectors.to(device_of(self))
+        self.detectors = self.detectors.to(device_of(self))
         return self.detectors
 
     @property
@@ -266,16 +256,13 @@ class Meaningful(nn.Module):
 
 def learned_of(ensemble: Meaningful) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return what held-out data made of outputs, as a file keeps it beside members."""
-    document: dict[str, Any] = {
-        "calibration": None,
-        "conformity": None,
-        "held_out_scores": None,
-    }
+    parts = ("calibration", "conformity", "held_out_scores")
+    document: dict[str, Any] = dict.fromkeys(parts)
     tensors: dict[str, Tensor] = {}
     calibration, conformity = ensemble.calibration, ensemble.conformity
     if calibration is not None:
-        names = {"method": calibration.method, "rule": calibration.rule}
-        document["calibration"] = names
+        how = {"method": calibration.method, "rule": calibration.rule}
+        document["calibration"] = how
         tensors |= _named("calibration", calibration.tensors())
     if conformity is not None:
         document["conformity"] = conformity.document()

@@ -24,7 +24,7 @@ from tepui.metrics import (
     Rule,
     TemperatureScaling,
 )
-from tepui.tasks.base import Task
+from tepui.tasks.base import Stream, Task
 from tepui.tasks.prediction import calibrated
 from tepui.tasks.scores import TaskScores
 
@@ -52,32 +52,31 @@ class AppliedScores(TaskScores):
     size: float = math.nan
 
 
+@dataclass
 class Applied:
     """Scores after calibration, and of sets or intervals, in one pass.
 
     Sizes of intervals are in ``units``.
     """
 
-    def __init__(
-        self,
-        calibration: Calibration | None,
-        conformity: Conformity | None,
-        task: Task,
-        rule: Rule,
-        units: Normalize | None = None,
-    ) -> None:
-        self.calibration, self.conformity, self.task = calibration, conformity, task
-        self.rule, self.units = rule, units
-        self.scores = None if calibration is None else task.calibrated_stream(rule)
-        self.held = self.size = 0.0
-        self.count = 0
-        self.set_sums: Tensor | None = None  # of each class, where there are sets
+    calibration: Calibration | None
+    conformity: Conformity | None
+    task: Task
+    rule: Rule
+    units: Normalize | None = None
+    held = size = 0.0
+    count = 0
+    set_sums: Tensor | None = None  # of each class, where there are sets
+    stream: Stream | None = None  # of calibrated probabilities, if they are calibrated
 
     def update(self, outputs: Tensor, targets: Tensor) -> None:
         """Take in some samples."""
         changed, joint = calibrated(outputs, self.calibration)
-        if self.scores is not None:
-            self.scores.update(changed if joint is None else joint, targets)
+        if self.calibration is not None:
+            given = changed if joint is None else joint
+            # As of one member: scores of pairs are not asked for.
+            self.stream = self.stream or self.task.stream(given[:1], self.rule)
+            self.stream.update(given, targets)
         if self.conformity is None:
             return
         how = {"rule": self.rule, "conformity": self.conformity, "units": self.units}
@@ -90,7 +89,11 @@ class Applied:
 
     def result(self) -> AppliedScores:
         """Return the scores."""
-        values: dict[str, Any] = {} if self.scores is None else self.scores.values()
+        values: dict[str, Any] = {}
+        if self.stream is not None:
+            measured, _ = self.stream.result({})
+            names = ("accuracy", "nll", "ece", "brier")
+            values |= {name: getattr(measured, name) for name in names}
         if self.conformity is not None:
             values["promised"] = self.conformity.coverage
             values["coverage"] = self.held / self.count

@@ -23,7 +23,7 @@ References:
     also takes a member that leaves the accuracy as it is.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -264,7 +264,6 @@ def aggregations(
     soups: bool = True,
     held_out: Dataset[Any] | None = None,
     statistics: Dataset[Any] | None = None,
-    mask: Tensor | None = None,
     batch_size: int = 1024,
 ) -> tuple[Aggregated, ...]:
     """Compare all ways to combine the members of an ensemble on test data.
@@ -275,9 +274,6 @@ def aggregations(
         soups: Whether to average weights too; members must be of one architecture.
         held_out: Data on which the greedy soup chooses; None leaves that soup out.
         statistics: Training data for BatchNorm's statistics, where a soup needs them.
-        mask: Which of the classes the data hold. Logits are then restricted to these,
-            which is the usual protocol, and the released :func:`subset_vote
-            <tepui.metrics.subset_vote>` gets a row of its own.
         batch_size: Samples that go through a member at once.
 
     Returns:
@@ -305,42 +301,23 @@ def aggregations(
     if held_out is not None:
         names = class_names(held_out), class_names(dataset)
         same_classes("held_out", *names, "dataset")
+    if held_out is not None:
+        names = class_names(held_out), class_names(dataset)
+        same_classes("held_out", *names, "dataset")
+    logits, labels = dataset_logits(ensemble, dataset, batch_size)
+    alone = metrics.individual_accuracy(logits, labels)
+    rows = [Aggregated("mean of the members", float(alone.mean()))]
+    for rule in get_args(Rule):
+        accuracy = metrics.accuracy(logits, labels, rule=rule)
+        rows.append(Aggregated(f"ensemble, {rule}", float(accuracy)))
     soup_of: dict[str, Ensemble] = {}
     if soups:
         soup_of["uniform soup"] = uniform_soup(ensemble, statistics=statistics)
     if soups and held_out is not None:
-        greedy = greedy_soup(
-            ensemble, held_out, statistics=statistics, batch_size=batch_size
-        )
-        soup_of["greedy soup"] = greedy.ensemble
-    rows = list(_of_logits(*dataset_logits(ensemble, dataset, batch_size), mask))
+        how: Any = {"statistics": statistics, "batch_size": batch_size}
+        soup_of["greedy soup"] = greedy_soup(ensemble, held_out, **how).ensemble
     for way, soup in soup_of.items():
-        logits, labels = _inside(*dataset_logits(soup, dataset, batch_size), mask)
-        rows.insert(-1, Aggregated(way, float(metrics.accuracy(logits, labels))))
-    return tuple(rows)
-
-
-def _of_logits(
-    logits: Tensor, labels: Tensor, mask: Tensor | None
-) -> Iterator[Aggregated]:
-    inside, numbered = _inside(logits, labels, mask)
-    mean = metrics.individual_accuracy(inside, numbered).mean()
-    yield Aggregated("mean of the members", float(mean))
-    for rule in get_args(Rule):
-        accuracy = metrics.accuracy(inside, numbered, rule=rule)
-        yield Aggregated(f"ensemble, {rule}", float(accuracy))
-    if mask is not None:
-        accuracy = metrics.subset_accuracy(
-            logits, labels, mask.to(logits.device), protocol="subset_vote"
-        )
-        yield Aggregated("ensemble, subset vote", float(accuracy))
-    best = oracle_selection(inside, numbered)
-    yield Aggregated("best member", best.accuracy, oracle=True)
-
-
-def _inside(
-    logits: Tensor, labels: Tensor, mask: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    if mask is None:
-        return logits, labels
-    return metrics.restrict_classes(logits, labels, mask.to(logits.device))
+        accuracy = metrics.accuracy(*dataset_logits(soup, dataset, batch_size))
+        rows.append(Aggregated(way, float(accuracy)))
+    best = oracle_selection(logits, labels)
+    return (*rows, Aggregated("best member", best.accuracy, oracle=True))

@@ -2,38 +2,42 @@
 
 Outputs go by in runs of samples. What is kept are sums, and of unfamiliar data and the
 test data beside them a few numbers per sample; how many samples there are does not
-matter for the memory.
+matter for the memory. Logits are regrouped into the runs of samples that metrics work
+on, so that every sum is taken in the same order as over all at once, bit for bit. A few
+numbers per sample are kept where a score is ranked (AUROC and its kin).
 
 Several processes can share the batches: each runs every so-manyth through the members,
 and the logits of as many batches as there are processes are exchanged at a time, so
 that each of them computes the same scores, in the same order, as one process.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple, final, get_args
 
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tepui.core.checks import require
+from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, precision_on
 from tepui.core.replacing import check_writable
 from tepui.core.spec import check_same
 from tepui.core.types import check_types
 from tepui.data.identity import fingerprint, same_data
-from tepui.data.labels import class_names, relabel, same_classes
+from tepui.data.labels import class_names, class_subset, relabel, same_classes
 from tepui.data.loading import length
 from tepui.data.preparation import Preparation
 from tepui.data.shifts import NATURAL, Cell, Shifts, named
 from tepui.data.sources import tested_on
 from tepui.ensembles.ensemble import Ensemble
-from tepui.ensembles.feature_detectors import scoring
+from tepui.ensembles.feature_detectors import joined_scores, scoring
 from tepui.ensembles.outputs import Batches, logit_batches
-from tepui.evaluation.applied import applied_by
+from tepui.evaluation.applied import Applied, AppliedScores, applied_by
+from tepui.evaluation.by_class import by_class, names_of
 from tepui.evaluation.dead_members import warn_of_dead_members
 from tepui.evaluation.evaluations import (
     CLEAN,
@@ -45,26 +49,36 @@ from tepui.evaluation.evaluations import (
     is_of_another,
     write_evaluation,
 )
-from tepui.evaluation.examiner import (
-    Classes,
-    Examiner,
-    Labeled,
-    Metric,
-    check_metrics,
-    classes_left,
-)
-from tepui.evaluation.ood import check_ood, detections
+from tepui.evaluation.ood import check_ood, detections, found_mistakes, selective
 from tepui.evaluation.results import Evaluation, pooled
-from tepui.evaluation.stored_logits import LogitType, storing_logits
-from tepui.metrics import Rule
+from tepui.evaluation.stored_logits import LogitStore, LogitType, storing_logits
+from tepui.metrics import Reliability, Rule, restrict_classes
 from tepui.modules.running import device_of
 from tepui.modules.state import weights_digest
-from tepui.tasks.base import Task
+from tepui.tasks.base import Losses, Stream, Task
 from tepui.tasks.named import settled
-from tepui.tasks.scores import taken_names
+from tepui.tasks.scores import TaskScores, taken_names
 
 # What tells corrupted copies of the test data from others.
 ABOUT_COPIES = ("cells", "strength", "seed", "copies")
+
+Classes = Literal["held", "all"]
+"""Members choose between the classes that a data set holds, or between all."""
+
+Metric = Callable[[Tensor, Tensor], Any]
+"""A function of logits ``(members, samples, classes)`` and labels: a scalar."""
+
+
+class Labeled(NamedTuple):
+    """What is kept of the outputs of a data set with targets."""
+
+    shape: tuple[int, int, int]  # members, samples, classes or outputs
+    scores: TaskScores
+    bins: Reliability | None  # where there are probabilities
+    unfamiliarity: dict[str, Tensor]  # scores of each sample, where they were asked for
+    losses: Losses | None  # of members, beside that of a guess, where there is one
+    applied: AppliedScores | None = None  # after calibration, where there is one
+    more: Mapping[str, Any] = {}  # of clean data: further fields of an evaluation
 
 
 def evaluate(
@@ -199,7 +213,7 @@ def evaluate(
         known = ensemble.preparation or Preparation()
         examiner = Examiner(*given, far=bool(others), unit=known.unit)
         clean = examiner.labeled(CLEAN, dataset, "dataset", familiar=True)
-        shifts = _shifts(examiner, cells, dataset)
+        shifts = examiner.shifted(cells, dataset)
         far = {name: examiner.unlabeled(name, data) for name, data in others.items()}
         if out is not None and writer and replaced:
             forget(out)
@@ -280,22 +294,6 @@ def _evaluation(
     )
 
 
-def _shifts(
-    examiner: Examiner,
-    cells: Mapping[Cell, Dataset[Any]],
-    dataset: Dataset[Any],
-) -> dict[Cell, Labeled]:
-    """Return what is kept of each shifted data set."""
-    found = {}
-    for (kind, severity), data in cells.items():
-        argument, names = named((kind, severity)), class_names(dataset)
-        shifted = relabel(data, names)
-        same_classes(argument, class_names(shifted), names, "dataset")
-        name = f"{kind}/{severity}"
-        found[kind, severity] = examiner.labeled(name, shifted, argument)
-    return found
-
-
 def task_on(ensemble: Ensemble, dataset: Dataset[Any]) -> tuple[Task, tuple[int, ...]]:
     """Return what outputs mean, and their shape of one sample."""
     length(dataset)
@@ -327,3 +325,162 @@ def shared_logit_batches(
         shown = {n: next(batches) for n in own if first <= n < first + together}
         for logits, labels in processes.collect(shown):
             yield logits.to(device), labels.to(device)
+
+
+@final
+@dataclass(frozen=True)
+class Examiner:
+    """Goes once through the outputs of each data set."""
+
+    batches: Callable[[Dataset[Any]], Batches]  # outputs and targets of a data set
+    score: Callable[[], dict[str, Tensor]]  # of a batch's features
+    task: Task
+    shape: tuple[int, ...]  # of the outputs of one sample
+    classes: Classes | Tensor
+    mask: Tensor | None  # the classes that members choose between on the test data
+    rule: Rule
+    metrics: Mapping[str, Metric]  # the caller's own, which need all outputs at once
+    stored: LogitStore | None
+    applied: Callable[[], Applied] | None = None  # what is done to outputs
+    far: bool = False  # whether unfamiliar data follow, to compare scores with
+    unit: float = 1.0  # of the numbers, in which scores are given
+    seen: list[dict[str, Tensor]] = field(default_factory=list)  # scores of features
+
+    def labeled(
+        self,
+        name: str,
+        data: Dataset[Any],
+        argument: str,
+        *,
+        familiar: bool = False,
+    ) -> Labeled:
+        """Return scores of test data; of familiar ones those of samples and classes."""
+        stream: Stream | None = None
+        applied, start = None, 0
+        # What was fitted on all classes says nothing of some of them.
+        if self.applied is not None and self._mask(data) is None:
+            applied = self.applied()
+        ranked: list[dict[str, Tensor]] = []
+        answered: list[tuple[Tensor, Tensor]] = []
+        whole: list[tuple[Tensor, Tensor]] = []
+        for outputs, targets in self._runs(name, data, argument):
+            if stream is None:
+                stream = self.task.stream(outputs, self.rule)
+                if familiar:
+                    self.task.warn_of(outputs)
+            try:
+                stream.update(outputs, targets)
+            except ValueError as error:
+                raise ValueError(f"{argument}: {error}") from error
+            if applied is not None:
+                applied.update(outputs, targets)
+            pair = self.task.answered(outputs, targets, self.rule) if familiar else None
+            if pair is not None:
+                answered.append(pair)
+            if pair is not None or (familiar and self.far):
+                ranked.append(self.task.unfamiliarity(outputs))
+            if self.metrics:
+                whole.append((outputs, targets))
+            start += outputs.shape[1]
+        assert stream is not None, "a data set holds at least one sample"
+        measured, bins = stream.result(self._custom(whole))
+        outs = outputs.shape[2] if outputs.ndim > 2 else 1
+        by_sample = joined_scores(ranked) | (joined_scores(self.seen) if ranked else {})
+        more: dict[str, Any] = {}
+        if familiar and (rates := stream.rates()) is not None:
+            names = names_of(data, outs, self._mask(data))
+            sums = None if applied is None else applied.set_sums
+            more["by_class"] = by_class(rates, names, sums)
+        if answered:
+            right, called = map(torch.cat, zip(*answered, strict=True))
+            mistaken = right != called
+            more["mistakes"] = found_mistakes(by_sample, mistaken)
+            more["selective"] = selective(by_sample, mistaken)
+            more["majority"] = float(right.long().bincount().max()) / len(right)
+        return Labeled(
+            *((len(outputs), start, outs), measured.in_unit(self.unit), bins),
+            *(by_sample, stream.losses()),
+            applied=None if applied is None else applied.result(),
+            more=more,
+        )
+
+    def shifted(
+        self, cells: Mapping[Cell, Dataset[Any]], dataset: Dataset[Any]
+    ) -> dict[Cell, Labeled]:
+        """Return what is kept of each shifted data set."""
+        found, names = {}, class_names(dataset)
+        for cell, data in cells.items():
+            argument, shifted = named(cell), relabel(data, names)
+            same_classes(argument, class_names(shifted), names, "dataset")
+            found[cell] = self.labeled("{}/{}".format(*cell), shifted, argument)
+        return found
+
+    def unlabeled(self, name: str, data: Dataset[Any]) -> dict[str, Tensor]:
+        """Return the scores of each sample of unfamiliar data."""
+        runs = self._runs(name, data, None)
+        scores = joined_scores(
+            [self.task.unfamiliarity(outputs) for outputs, _ in runs]
+        )
+        return scores | joined_scores(self.seen)
+
+    def _runs(self, name: str, data: Dataset[Any], argument: str | None) -> Batches:
+        """Yield runs of samples between the classes left, checked and stored.
+
+        Unfamiliar data, which are no argument, have the classes of the test data.
+        """
+        start = 0
+        for outputs, targets in self.task.runs(
+            self._between(data, argument is None), self.shape
+        ):
+            answers = None if argument is None else targets
+            self.task.check(outputs, answers, argument or name, start)
+            if self.stored is not None:
+                self.stored.put(name, length(data), start, outputs, answers)
+            yield outputs, targets
+            start += outputs.shape[1]
+
+    def _between(self, data: Dataset[Any], far: bool) -> Batches:
+        mask = self.mask if far else self._mask(data)
+        self.seen.clear()
+        for outputs, targets in self.batches(data):
+            self.seen.append(self.score())
+            if mask is None:
+                yield outputs, targets
+            elif far:
+                yield outputs[..., mask.to(outputs.device)], targets
+            else:
+                yield restrict_classes(outputs, targets, mask.to(outputs.device))
+
+    def _mask(self, data: Dataset[Any]) -> Tensor | None:
+        """Return the classes that members choose between on test data."""
+        subset = classes_left(self.classes, data)
+        return self.mask if subset is None else subset
+
+    def _custom(self, runs: list[tuple[Tensor, Tensor]]) -> dict[str, float]:
+        values: dict[str, float] = {}
+        if self.metrics:
+            outputs, targets = zip(*runs, strict=True)
+            whole = torch.cat(outputs, dim=1), torch.cat(targets)
+        for name, metric in self.metrics.items():
+            with torch.no_grad():
+                value = metric(*whole)
+            shape = tuple(getattr(value, "shape", ()))
+            require(shape == (), f"metrics[{name!r}]", "return a scalar", shape)
+            values[name] = float(value)
+        return values
+
+
+def classes_left(classes: Classes | Tensor, dataset: Dataset[Any]) -> Tensor | None:
+    """Return which classes members choose between on a data set; None for all."""
+    if isinstance(classes, Tensor):
+        return classes
+    one_of("classes", classes, get_args(Classes))
+    return class_subset(dataset) if classes == "held" else None
+
+
+def check_metrics(metrics: Mapping[str, Metric], taken: tuple[str, ...]) -> None:
+    """Check that metrics are functions whose names are not those of built-in scores."""
+    for name, metric in metrics.items():
+        require(callable(metric), f"metrics[{name!r}]", "be a function", metric)
+        free = name not in taken
+        require(free, "metrics", "have other names than the built-in scores", name)

@@ -14,7 +14,7 @@ from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import Loss, cross_entropy
 from tepui.sharpness import Measurement, fisher_rao, relative_flatness, worst_case
 from tepui.sharpness.measurement import Data
-from tepui.tasks import Task, task_of
+from tepui.tasks import task_of
 
 Measure = Callable[..., Measurement | tuple[Measurement, ...]]
 Measures = Measure | Sequence[Measure] | Mapping[str, Measure]
@@ -67,7 +67,7 @@ def measure(
 
     Args:
         ensemble: Its members, where they lie; left unchanged.
-        dataset: A data set, or a loader that does not shuffle.
+        dataset: A data set.
         measures: One of :mod:`tepui.sharpness`, several, or several by name;
             ``functools.partial`` sets their options. By default the worst case, the
             Fisher-Rao norm and, of classifiers, the relative flatness.
@@ -94,7 +94,11 @@ def measure(
     """
     check_types(measure, locals())
     results: dict[str, EnsembleMeasurement] = {}
-    loss = loss_of(ensemble.task) if loss is None else loss
+    if loss is None:
+        loss = cross_entropy if ensemble.task is None else ensemble.task.loss
+    rule = "be given for an ensemble whose own loss names no task"
+    require(loss is not None, "loss", rule, None)
+    assert loss is not None
     if measures is None:
         measures = OF_CLASSES if task_of(loss).chooses else OF_ANY_LOSS
     for name, function in _named(measures).items():
@@ -110,29 +114,18 @@ def measure(
     return results
 
 
-def loss_of(task: Task | None) -> Loss:
-    """Return the loss that goes with a task."""
-    loss = cross_entropy if task is None else task.loss
-    rule = "be given for an ensemble whose own loss names no task"
-    require(loss is not None, "loss", rule, None)
-    assert loss is not None
-    return loss
-
-
 def _named(measures: Measures) -> dict[str, Measure]:
-    if isinstance(measures, Mapping):
-        named = dict(measures)
-    else:
+    if not isinstance(measures, Mapping):
         several = [measures] if callable(measures) else list(measures)
         names = [_name(function) for function in several]
         rule = "have different names (pass a mapping to name them)"
-        require(len(set(names)) == len(names), "measures", rule, names)
-        named = dict(zip(names, several, strict=True))
-    require(len(named) > 0, "measures", "hold at least one", len(named))
-    for name, function in named.items():
+        require(len({*names}) == len(names), "measures", rule, names)
+        measures = dict(zip(names, several, strict=True))
+    require(len(measures) > 0, "measures", "hold at least one", len(measures))
+    for name, function in measures.items():
         rule = "be functions as those of tepui.sharpness"
         require(callable(function), "measures", rule, name)
-    return named
+    return dict(measures)
 
 
 def _name(function: Measure) -> str:

@@ -123,10 +123,7 @@ def check_ood(ood: Mapping[str, Dataset[Any]], dataset: Dataset[Any]) -> None:
         free = "name no data as tables call the mistakes on test data"
         require(name != MISTAKES, "ood", free, name)
         argument = f"ood[{name!r}]"
-        try:
-            length(data)
-        except ValueError as error:
-            raise ValueError(f"{argument}: {error}") from error
+        length(data, argument)
         kinds = "inputs of shape", "normalization"
         for what, expected, actual in zip(
             kinds, _form(dataset), _form(data), strict=True

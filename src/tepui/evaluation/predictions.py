@@ -2,26 +2,32 @@
 
 Batches are written as they come, so that data may be larger than memory. A folder of
 Parquet files is one table: many machines write one each, of some of the rows.
+
+A row of a table is called by its place in the file and by columns that are carried
+over, an image by its file. Images that cannot be read are left out, and named.
 """
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, compress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tepui.core.checks import one_of, require
+from tepui.core.checks import not_among, one_of, require
 from tepui.core.extras import extra
 from tepui.core.precision import Precision
 from tepui.core.replacing import replacing
 from tepui.core.storage import write_tensors
 from tepui.core.text import printable
 from tepui.core.types import check_types
+from tepui.data import ImageFiles, Table
+from tepui.data.image_files import UnreadableImageError, unreadable
 from tepui.data.labels import NO_LABEL
 from tepui.data.loading import length, targets_of
 from tepui.ensembles.ensemble import Ensemble
@@ -48,6 +54,7 @@ FORMULA = re.compile(r"\s*(?![+-][\d.]+$)[=@+-]")
 FORMATS = (".csv", ".parquet", ".safetensors")
 
 Columns = dict[str, list[Any]]
+Made = TypeVar("Made")
 
 
 def write_predictions(
@@ -302,3 +309,84 @@ def _write_parquet(path: Path, tables: Iterable[Columns]) -> None:
     with parquet.ParquetWriter(path, first.schema) as writer:
         for part in chain([first], parts):
             writer.write_table(part)
+
+
+@dataclass(frozen=True)
+class NewSamples:
+    """Samples to predict.
+
+    Attributes:
+        data: The samples.
+        named: What each is called, by column.
+        said: What is missing of them, in words.
+    """
+
+    data: Dataset[Any]
+    named: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    said: Sequence[str] = ()
+
+
+class Written(NamedTuple):
+    """Predictions in a file.
+
+    Attributes:
+        path: The file.
+        samples: How many samples are predicted.
+        left_out: Why images could not be read, by their files.
+        said: What there is to know of the samples, in words.
+    """
+
+    path: Path
+    samples: int
+    left_out: dict[Path, str]
+    said: list[str]
+
+
+def names_in(
+    data: Dataset[Any], carry: str | Sequence[str] = ()
+) -> dict[str, list[Any]]:
+    """Return what samples are called, by column.
+
+    Args:
+        data: The samples.
+        carry: Columns of the table to carry over.
+
+    Raises:
+        ValueError: If there is no such column.
+    """
+    carried = [carry] if isinstance(carry, str) else [*carry]
+    if not isinstance(data, Table) or len(data.frame) != len(data):
+        require(not carried, "carry", "be left out for what is no table", carried)
+        files = data.files if isinstance(data, ImageFiles) else ()
+        return {"name": [*map(str, files)]} if files else {}
+    if unknown := [name for name in carried if name not in data.frame]:
+        raise ValueError(not_among("carry", unknown, data.frame))
+    cells = data.frame[carried].astype(object)
+    named: dict[str, list[Any]] = cells.where(cells.notna(), None).to_dict("list")
+    return {"row": data.frame.index.tolist()} | named
+
+
+def of_readable(
+    samples: NewSamples, predict: Callable[[NewSamples], Made]
+) -> tuple[Made, NewSamples, dict[Path, str]]:
+    """Predict all samples; if images among them cannot be read, the others.
+
+    All images are looked through only once one could not be read.
+
+    Returns:
+        What was predicted, for which samples, and why the others were left out.
+    """
+    data = samples.data
+    try:
+        return predict(samples), samples, {}
+    except UnreadableImageError:
+        if not isinstance(data, ImageFiles):
+            raise
+        found = unreadable(data.files, data.frame, data.gray)
+        left_out = {file: found[file] for file in data.files if file in found}
+        if len(left_out) in (0, len(data)):
+            raise
+    rows = [row for row, file in enumerate(data.files) if file not in left_out]
+    named = {title: [each[n] for n in rows] for title, each in samples.named.items()}
+    rest = NewSamples(data.subset(rows), named, samples.said)
+    return predict(rest), rest, left_out

@@ -205,8 +205,7 @@ def summary(evaluation: Evaluation) -> str:
     values = {name: scores.values() for name, scores in columns.items()}
     lines = [f"{sizes} ({task})", *_table("", values)]
     for name, numbers in evaluation.clean.lists().items():
-        if name.startswith("member_"):
-            lines.append(_line(name, " ".join(f"{value:.4g}" for value in numbers)))
+        lines.append(_line(name, " ".join(f"{value:.4g}" for value in numbers)))
     if (rows := evaluation.by_class) is not None and any(rows.samples):
         one, at = task.nouns(evaluation.clean.values()).one, by_recall(rows.recall)[0]
         lowest = f"{rows.recall[at]:.4g} of {rows.names[at]} ({rows.samples[at]})"

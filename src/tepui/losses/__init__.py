@@ -8,13 +8,23 @@ one loss.
 """
 
 from tepui.losses.base import Loss
-from tepui.losses.class_weights import balanced_weights
-from tepui.losses.classification import CrossEntropy, cross_entropy
-from tepui.losses.consistency import jensen_shannon
-from tepui.losses.gaussian import GaussianNLL, gaussian_nll, gaussian_parameters
-from tepui.losses.multi_label import BinaryCrossEntropy, binary_cross_entropy
-from tepui.losses.quantiles import Quantiles, pinball
-from tepui.losses.regression import MSE, squared_error
+from tepui.losses.classification import (
+    BinaryCrossEntropy,
+    CrossEntropy,
+    balanced_weights,
+    binary_cross_entropy,
+    cross_entropy,
+    jensen_shannon,
+)
+from tepui.losses.numbers import (
+    MSE,
+    GaussianNLL,
+    Quantiles,
+    gaussian_nll,
+    gaussian_parameters,
+    pinball,
+    squared_error,
+)
 
 __all__ = [
     "MSE",

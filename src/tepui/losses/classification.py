@@ -1,15 +1,16 @@
-"""Cross-entropy of classes, of samples or of their pixels."""
+"""Cross-entropy of classes and of labels, balanced weights, and consistent views."""
 
 from dataclasses import dataclass
 from typing import Literal, final
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from tepui.core.checks import UNLABELED, require
 from tepui.core.members import per_member, require_each
-from tepui.core.types import check_fields
-from tepui.losses.base import check_outputs, numbers_like
+from tepui.core.types import check_fields, check_types
+from tepui.losses.base import check_outputs, like_outputs, mean_per_sample, numbers_like
 
 BALANCED = "balanced"
 ClassWeights = tuple[float, ...] | Literal["balanced"]
@@ -128,3 +129,140 @@ class CrossEntropy:
             rule = "be numbers where no data say what balances classes, as in fit"
             raise ValueError(f"class_weights must {rule}, got {self.class_weights!r}")
         return self.class_weights
+
+
+def balanced_weights(targets: Tensor, classes: int | None = None) -> tuple[float, ...]:
+    """Return class weights under which every class counts the same in all.
+
+    Args:
+        targets: Labels, such as those of the training data; pixels without a label
+            (-100) do not count.
+        classes: How many classes there are; by default as many as the labels show.
+
+    Returns:
+        For every class ``n / (present * n_class)``, of ``n`` labels and as many classes
+        as are present; 0 for one that no label has. Over the labels their mean is 1.
+
+    Raises:
+        ValueError: If there are no labels, or they are no classes.
+
+    Example:
+        >>> import torch
+        >>> balanced_weights(torch.tensor([0, 0, 0, 2]), classes=3)
+        (0.6666666666666666, 0.0, 2.0)
+    """
+    check_types(balanced_weights, locals())
+    labels = targets[targets != UNLABELED]
+    whole = not (targets.is_floating_point() or targets.is_complex())
+    rule = "hold classes, integers from 0 on"
+    require(whole, "targets", rule, targets.dtype)
+    require(len(labels) > 0, "targets", "hold a label", targets)
+    lowest = int(labels.min())
+    require(lowest >= 0, "targets", rule, lowest)
+    rule = "be positive"
+    require(classes is None or classes > 0, "classes", rule, classes)
+    rule = f"hold classes below {classes}, of which there are so many"
+    known = classes is None or int(labels.max()) < classes
+    require(known, "targets", rule, int(labels.max()))
+    counts = torch.bincount(labels.long().cpu().flatten(), minlength=classes or 0)
+    present = int((counts > 0).sum())
+    weights = (len(labels) / (present * counts.double())).where(counts > 0, 0.0)
+    return tuple(weights.tolist())
+
+
+def binary_cross_entropy(
+    outputs: Tensor,
+    targets: Tensor,
+    positive_weights: tuple[float, ...] | None = None,
+) -> Tensor:
+    """Per-sample cross-entropy of labels that hold or not, each on its own.
+
+    Args:
+        outputs: Logits of shape ``(samples, labels, …)``; one label is a yes or no,
+            for which ``(samples,)`` will do.
+        targets: 1 where a label holds and 0 where it does not, or probabilities, of
+            the same shape; for one label ``(samples,)`` will do.
+        positive_weights: A factor for every label on the loss where it holds.
+
+    Returns:
+        Losses of shape ``(samples,)``, over labels their mean.
+
+    Example:
+        >>> import torch
+        >>> binary_cross_entropy(torch.zeros(2, 3), torch.ones(2, 3))
+        tensor([0.6931, 0.6931])
+    """
+    wanted = like_outputs(targets, outputs)
+    factors = None
+    if positive_weights is not None:
+        labels = outputs.shape[1] if outputs.ndim > 1 else 1
+        rule = f"hold one number for each label of the outputs ({labels})"
+        fits = len(positive_weights) == labels
+        require(fits, "positive_weights", rule, positive_weights)
+        factors = numbers_like(positive_weights, outputs)
+        factors = factors.view(-1, *[1] * (outputs.ndim - 2))
+    losses = F.binary_cross_entropy_with_logits(
+        outputs, wanted, pos_weight=factors, reduction="none"
+    )
+    return mean_per_sample(losses)
+
+
+@final
+@dataclass(frozen=True)
+class BinaryCrossEntropy:
+    """Cross-entropy of labels that hold or not, or of a yes or no in one output.
+
+    Attributes:
+        positive_weights: A factor for every label on the loss where it holds, above 1
+            for rare ones; none by default.
+    """
+
+    positive_weights: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.positive_weights is not None:
+            weights = tuple(map(float, self.positive_weights))
+            rule = "be positive numbers, one for each label"
+            fits = min(weights, default=0.0) > 0
+            require(fits, "positive_weights", rule, weights)
+            object.__setattr__(self, "positive_weights", weights)
+
+    def __call__(self, outputs: Tensor, targets: Tensor, /) -> Tensor:
+        """Return one loss per sample."""
+        return binary_cross_entropy(outputs, targets, self.positive_weights)
+
+
+SMALLEST = 1e-7
+
+
+def jensen_shannon(views: Tensor) -> Tensor:
+    r"""Return the Jensen–Shannon divergence between views, for each sample.
+
+    With :math:`\bar p` the mean of the views' probabilities, not below
+    :math:`10^{-7}`,
+
+    .. math:: \mathrm{JS} = \frac{1}{V} \sum_v \mathrm{KL}(p_v \Vert \bar p),
+
+    as AugMix's released code takes it of a clean and two augmented views.
+
+    Args:
+        views: Logits of shape ``(views, samples, classes, …)``.
+
+    Returns:
+        Divergences of shape ``(samples,)``, over pixels their mean.
+
+    References:
+        Hendrycks et al., AugMix: A Simple Data Processing Method to Improve Robustness
+        and Uncertainty, ICLR 2020.
+
+    Example:
+        >>> import torch
+        >>> logits = torch.tensor([[[50.0, 0.0]], [[0.0, 50.0]]])
+        >>> jensen_shannon(logits).exp()
+        tensor([2.])
+    """
+    log_probs = views.log_softmax(2)
+    probs = log_probs.exp()
+    middle = probs.mean(0).clamp(min=SMALLEST).log()
+    return mean_per_sample((probs * (log_probs - middle)).sum(2).mean(0))

@@ -25,7 +25,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from tepui.core.moments import count_of
+from tepui.core.members import count_of
 
 Leftover = Literal["none", "split", "boost"]
 

@@ -48,7 +48,7 @@ from torch.utils.data import Dataset
 
 from tepui.core import foreach
 from tepui.core.checks import one_of, require
-from tepui.core.moments import check_moment, epoch_of
+from tepui.core.members import check_moment, epoch_of
 from tepui.core.warning import warn
 from tepui.data.arrays import Batch, Division
 from tepui.data.loading import length

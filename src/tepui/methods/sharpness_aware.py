@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from tepui.core.members import per_member, require_each
-from tepui.core.moments import check_moment, epoch_of
+from tepui.core.members import check_moment, epoch_of, per_member, require_each
 from tepui.data.arrays import Batch
 from tepui.methods.base import MemberMethod, Method
 from tepui.methods.deep_ensemble import DeepEnsemble

@@ -29,7 +29,6 @@ from tepui.metrics.accuracy import (
     ClassScores,
     IndividualAccuracy,
     MeanIoU,
-    Protocol,
     accuracy,
     balanced_accuracy,
     class_scores,
@@ -43,7 +42,6 @@ from tepui.metrics.accuracy import (
 )
 from tepui.metrics.calibration import (
     ECE,
-    Binning,
     Reliability,
     ReliabilityDiagram,
     ece,
@@ -127,11 +125,7 @@ from tepui.metrics.numbers import (
     sample_crps,
 )
 from tepui.metrics.ood import (
-    AUPR,
     AURC,
-    AUROC,
-    FPR95,
-    Positive,
     RiskCoverage,
     SelectiveCurve,
     aupr,
@@ -171,11 +165,11 @@ from tepui.metrics.uncertainty import (
 )
 
 __all__ = ["Accuracy", "BalancedAccuracy", "ClassRates", "ClassScores"]
-__all__ += ["IndividualAccuracy", "MeanIoU", "Protocol", "accuracy"]
+__all__ += ["IndividualAccuracy", "MeanIoU", "accuracy"]
 __all__ += ["balanced_accuracy", "class_scores", "corruption_accuracy"]
 __all__ += ["individual_accuracy", "mean_iou", "pixels", "restrict_classes"]
 __all__ += ["subset_accuracy", "subset_vote"]
-__all__ += ["ECE", "Binning", "Reliability"]
+__all__ += ["ECE", "Reliability"]
 __all__ += ["ReliabilityDiagram", "ece", "reliability"]
 __all__ += ["Calibration", "CalibrationMethod", "Isotonic", "TemperatureScaling"]
 __all__ += ["VectorScaling", "fit_calibration"]
@@ -197,7 +191,7 @@ __all__ += ["IntervalWidth", "QuantileCRPS", "QuantileCalibration", "SampleCRPS"
 __all__ += ["gaussian_crps", "gaussian_nll", "gaussian_quantiles", "interval_coverage"]
 __all__ += ["interval_width", "quantile_calibration", "quantile_crps"]
 __all__ += ["rmse", "sample_crps"]
-__all__ += ["AUPR", "AUROC", "FPR95", "Positive", "aupr", "auroc", "fpr95"]
+__all__ += ["aupr", "auroc", "fpr95"]
 __all__ += ["rank_correlation", "ranks"]
 __all__ += ["temperature"]
 __all__ += ["NLL", "Brier", "IndividualNLL"]

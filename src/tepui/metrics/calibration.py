@@ -40,19 +40,20 @@ class Reliability(NamedTuple):
 class _Binned(WithRule, LogitsStreaming[Value]):
     """Bins of confidences; equal mass keeps them all until the end."""
 
-    torchmetrics_bins: bool = False
-
     def __init__(
         self,
         *,
         num_bins: int = 15,
         rule: Rule = "probability",
         binning: Binning = "equal_width",
+        torchmetrics_bins: bool = False,
     ) -> None:
         check_bins(num_bins)
         one_of("binning", binning, get_args(Binning))
+        fits = binning == "equal_width" or not torchmetrics_bins
+        require(fits, "torchmetrics_bins", "go with binning='equal_width'", binning)
         super().__init__(rule=rule)
-        self.num_bins, self.binning = num_bins, binning
+        self.num_bins, self.torchmetrics_bins = num_bins, torchmetrics_bins
         self.joined = binning == "equal_mass"
         self.num_states = 2 if self.joined else 3
 
@@ -118,27 +119,7 @@ def ece(
 
 @final
 class ECE(_Binned[Tensor]):
-    """Streaming :func:`ece`; equal mass keeps two numbers per sample.
-
-    Args:
-        num_bins: Number of bins.
-        rule: How members are combined.
-        binning: Bins of equal width or of equal numbers of samples.
-        torchmetrics_bins: Bin as torchmetrics does.
-    """
-
-    def __init__(
-        self,
-        *,
-        num_bins: int = 15,
-        rule: Rule = "probability",
-        binning: Binning = "equal_width",
-        torchmetrics_bins: bool = False,
-    ) -> None:
-        fits = binning == "equal_width" or not torchmetrics_bins
-        require(fits, "torchmetrics_bins", "go with binning='equal_width'", binning)
-        super().__init__(num_bins=num_bins, rule=rule, binning=binning)
-        self.torchmetrics_bins = torchmetrics_bins
+    """Streaming :func:`ece`, with its options; equal mass keeps two per sample."""
 
     def value(self, *state: Tensor) -> Tensor:
         """Return the mean gap between confidence and accuracy."""
@@ -185,12 +166,9 @@ def reliability(
 
 @final
 class ReliabilityDiagram(_Binned[Reliability]):
-    """Streaming :func:`reliability`; equal mass keeps two numbers per sample.
+    """Streaming :func:`reliability`, with its options and those of :func:`ece`.
 
-    Args:
-        num_bins: Number of bins.
-        rule: How members are combined.
-        binning: Bins of equal width or of equal numbers of samples.
+    Equal mass keeps two numbers per sample.
     """
 
     def value(self, *state: Tensor) -> Reliability:

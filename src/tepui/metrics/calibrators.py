@@ -17,7 +17,7 @@ References:
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, final, get_args
 
@@ -27,8 +27,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tepui.core.checks import have_values, one_of, require
-from tepui.metrics import chunks
-from tepui.metrics.calibration import sorted_rows
 from tepui.metrics.chunks import (
     Rule,
     check_logits,
@@ -42,6 +40,7 @@ from tepui.metrics.scaling import (
     factor_of,
     least_loss,
     scaled,
+    summed,
     temperature,
     vector_scaling,
 )
@@ -183,10 +182,6 @@ class Isotonic(_Fitted):
     floor: Tensor
     rule: Rule = "probability"
 
-    def __repr__(self) -> str:
-        classes, points = self.x.shape
-        return f"Isotonic({classes} classes, {points} points, rule={self.rule!r})"
-
     @classmethod
     def fit(cls, logits: Tensor, labels: Tensor, *, rule: Rule = "probability") -> Self:
         """Find the map of each class.
@@ -294,22 +289,21 @@ def isotonic_maps(probs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         Probabilities in rising order and what they are mapped to.
     """
-    samples, classes = probs.shape
-    at_once = max(1, chunks.LOGITS_AT_ONCE // samples)
-    of_label = probs.gather(1, labels.long().unsqueeze(1))[:, 0]
-    by_class = of_label[labels.argsort()].cpu()
-    counts = torch.bincount(labels.cpu(), minlength=classes).tolist()
-    own = iter(by_class.split(counts))
-    maps = []
-    for start in range(0, classes, at_once):
-        rows = sorted_rows(probs[:, start : start + at_once].T).cpu().numpy()
-        maps += [_map(ordered, next(own).numpy()) for ordered in rows]
-    longest = max(len(x) for x, _ in maps)
-    x, y = (
-        torch.from_numpy(np.stack([_padded(part[axis], longest) for part in maps]))
-        for axis in (0, 1)
-    )
-    return x.to(probs.device), y.to(probs.device)
+    from sklearn.isotonic import IsotonicRegression
+
+    answers = labels.cpu().numpy()
+    maps = [
+        IsotonicRegression().fit(column, answers == label)
+        for label, column in enumerate(probs.T.cpu().numpy())
+    ]
+    longest = max(len(fitted.X_thresholds_) for fitted in maps)
+
+    def padded(rows: Iterable[Any]) -> Tensor:
+        even = [np.pad(row, (0, longest - len(row)), mode="edge") for row in rows]
+        return torch.from_numpy(np.stack(even)).to(probs.device)
+
+    x = padded(fitted.X_thresholds_ for fitted in maps)
+    return x, padded(fitted.y_thresholds_ for fitted in maps)
 
 
 def mapped(probs: Tensor, x: Tensor, y: Tensor, floor: float) -> Tensor:
@@ -332,23 +326,6 @@ def _first_not_below(x: Tensor, columns: Tensor) -> Tensor:
         return torch.searchsorted(x, columns)
     # Graphs for other programs have no search; so many points lie below.
     return (x.unsqueeze(1) < columns.unsqueeze(2)).sum(-1)
-
-
-def _map(ordered: Any, hits: Any) -> tuple[Any, Any]:
-    """Return the points of one class's map, of all probabilities and of its own."""
-    from sklearn.isotonic import IsotonicRegression
-
-    hits = np.sort(hits)
-    # Of equal probabilities the first are hits, as many as there are.
-    among_equal = np.arange(len(hits)) - np.searchsorted(hits, hits)
-    is_hit = np.zeros_like(ordered)
-    is_hit[np.searchsorted(ordered, hits) + among_equal] = 1
-    regression = IsotonicRegression().fit(ordered, is_hit)
-    return regression.X_thresholds_, regression.y_thresholds_
-
-
-def _padded(values: Any, size: int) -> Any:
-    return np.pad(values, (0, size - len(values)), mode="edge")
 
 
 def fit_label_calibration(
@@ -381,26 +358,15 @@ def fit_label_calibration(
     two = two_classes(logits.flatten(1))
     if method == "temperature":
         return TemperatureScaling.fit(two, targets.flatten(), rule=rule)
-    center = factor_of(two, targets.flatten(), rule)
-    weight, bias = label_scaling(logits, targets, rule, center)
-    dtype = dtype_of(logits)
-    return VectorScaling(weight.to(dtype), bias.to(dtype), rule)
-
-
-def label_scaling(
-    logits: Tensor, targets: Tensor, rule: Rule, center: float
-) -> tuple[Tensor, Tensor]:
-    """Return factors and offsets, each ``(labels,)``, for which the loss is least."""
-    signs = 2.0 * targets - 1
+    signs, at_once = 2.0 * targets - 1, samples_at_once(logits)
 
     def loss(weight: Tensor, bias: Tensor) -> tuple[float, Any]:
-        at_once = samples_at_once(logits)
         runs = zip(logits.split(at_once, 1), signs.split(at_once), strict=True)
-        parts = [_run_loss(*run, weight, bias, rule) for run in runs]
-        total, slope = (sum(column) for column in zip(*parts, strict=True))
-        return float(total), slope.cpu().numpy()
+        return summed(_run_loss(*run, weight, bias, rule) for run in runs)
 
-    return least_loss(loss, center, logits)
+    center, dtype = factor_of(two, targets.flatten(), rule), dtype_of(logits)
+    weight, bias = least_loss(loss, center, logits)
+    return VectorScaling(weight.to(dtype), bias.to(dtype), rule)
 
 
 def _run_loss(

@@ -288,11 +288,7 @@ def mean_kl(logits: Tensor, *, symmetric: bool = False) -> Tensor:
 
 @final
 class MeanKL(_PairDivergences):
-    """Streaming :func:`mean_kl`.
-
-    Args:
-        symmetric: Take the divergence of a pair to be the sum of both directions.
-    """
+    """Streaming :func:`mean_kl`, with its option ``symmetric``."""
 
     def __init__(self, *, symmetric: bool = False) -> None:
         super().__init__()

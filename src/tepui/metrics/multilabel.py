@@ -138,11 +138,7 @@ def label_ece(probs: Tensor, targets: Tensor, *, num_bins: int = 15) -> Tensor:
 
 @final
 class LabelECE(_OfLabels):
-    """Streaming :func:`label_ece`.
-
-    Args:
-        num_bins: Number of bins.
-    """
+    """Streaming :func:`label_ece`, with its ``num_bins``."""
 
     num_states = 3
 

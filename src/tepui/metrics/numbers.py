@@ -34,7 +34,6 @@ from tepui.metrics.streaming import (
     check_variances,
     joint_tensors,
     member_tensors,
-    quantile_tensors,
 )
 
 
@@ -63,12 +62,7 @@ class RMSE(TargetMean):
     """Streaming :func:`rmse`."""
 
     def update(self, means: Tensor, targets: Tensor) -> None:
-        """Take in some samples.
-
-        Args:
-            means: What each member predicts, of shape ``(members, samples, …)``.
-            targets: The true numbers, of shape ``(samples, …)``.
-        """
+        """Take in some samples, as :func:`rmse` takes them."""
         predicted, answers = member_tensors(targets, means=means)
         self.add((predicted.mean(0) - answers).square(), means, targets)
 
@@ -103,13 +97,7 @@ class GaussianNLL(TargetMean):
     """Streaming :func:`gaussian_nll`."""
 
     def update(self, means: Tensor, variances: Tensor, targets: Tensor) -> None:
-        """Take in some samples.
-
-        Args:
-            means: Means of shape ``(members, samples, …)``.
-            variances: Variances of the same shape, positive.
-            targets: The true numbers, of shape ``(samples, …)``.
-        """
+        """Take in some samples, as :func:`gaussian_nll` takes them."""
         parts = member_tensors(targets, means=means, variances=variances)
         check_variances(parts[1])
         self.add(-mixture_log_density(*parts), means, variances, targets)
@@ -199,13 +187,7 @@ class GaussianCRPS(TargetMean):
     """Streaming :func:`gaussian_crps`."""
 
     def update(self, means: Tensor, variances: Tensor, targets: Tensor) -> None:
-        """Take in some samples.
-
-        Args:
-            means: Means of shape ``(members, samples, …)``.
-            variances: Variances of the same shape, positive.
-            targets: The true numbers, of shape ``(samples, …)``.
-        """
+        """Take in some samples, as :func:`gaussian_crps` takes them."""
         parts = member_tensors(targets, means=means, variances=variances)
         centers, spreads, answers = parts
         check_variances(spreads)
@@ -242,12 +224,7 @@ class SampleCRPS(TargetMean):
     """Streaming :func:`sample_crps`."""
 
     def update(self, means: Tensor, targets: Tensor) -> None:
-        """Take in some samples.
-
-        Args:
-            means: What each member predicts, of shape ``(members, samples, …)``.
-            targets: The true numbers, of shape ``(samples, …)``.
-        """
+        """Take in some samples, as :func:`sample_crps` takes them."""
         predicted, answers = member_tensors(targets, means=means)
         members = len(predicted)
         # From the target on, so that what is subtracted below stays small.
@@ -285,27 +262,27 @@ def quantile_crps(
 
 @final
 class QuantileCRPS(TargetMean):
-    """Streaming :func:`quantile_crps`.
-
-    Args:
-        levels: Which quantiles are given, each in (0, 1).
-    """
+    """Streaming :func:`quantile_crps`, with its ``levels``."""
 
     def __init__(self, *, levels: Sequence[float]) -> None:
         super().__init__()
         self.levels = check_levels(levels)
 
     def update(self, quantiles: Tensor, targets: Tensor) -> None:
-        """Take in some samples.
-
-        Args:
-            quantiles: Predicted quantiles of shape ``(samples, …, levels)``.
-            targets: The true numbers, of shape ``(samples, …)``.
-        """
-        values, answers = quantile_tensors(targets, quantiles, self.levels)
+        """Take in some samples, as :func:`quantile_crps` takes them."""
+        values, answers = _beside_quantiles(targets, quantiles, self.levels)
         gap, levels = answers - values, self.levels.to(values)
         pinball = torch.maximum(levels * gap, (levels - 1) * gap)
         self.add(2 * pinball.mean(-1), quantiles, targets)
+
+
+def _beside_quantiles(
+    targets: Tensor, quantiles: Tensor, levels: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return quantiles and targets, the latter with an axis for the levels."""
+    trail = levels.shape
+    values, answers = joint_tensors((), trail, quantiles=quantiles, targets=targets)
+    return values, answers.unsqueeze(-1)
 
 
 def _mean_distance(offset: Tensor, variance: Tensor) -> Tensor:
@@ -343,13 +320,7 @@ class IntervalCoverage(TargetMean):
     """Streaming :func:`interval_coverage`."""
 
     def update(self, lower: Tensor, upper: Tensor, targets: Tensor) -> None:
-        """Take in some samples.
-
-        Args:
-            lower: Lower ends, of shape ``(samples, …)``.
-            upper: Upper ends, of the same shape.
-            targets: The true numbers, of the same shape.
-        """
+        """Take in some samples, as :func:`interval_coverage` takes them."""
         low, high, answers = joint_tensors(lower=lower, upper=upper, targets=targets)
         inside = (low <= answers) & (answers <= high)
         self.add(inside, lower, upper, targets)
@@ -379,12 +350,7 @@ class IntervalWidth(TargetMean):
     """Streaming :func:`interval_width`."""
 
     def update(self, lower: Tensor, upper: Tensor) -> None:
-        """Take in some samples.
-
-        Args:
-            lower: Lower ends, of shape ``(samples, …)``.
-            upper: Upper ends, of the same shape.
-        """
+        """Take in some samples, as :func:`interval_width` takes them."""
         low, high = joint_tensors(lower=lower, upper=upper)
         self.add(high - low, lower, upper)
 
@@ -415,11 +381,7 @@ def quantile_calibration(
 
 @final
 class QuantileCalibration(Streaming[Tensor]):
-    """Streaming :func:`quantile_calibration`.
-
-    Args:
-        levels: Which quantiles are given, each in (0, 1).
-    """
+    """Streaming :func:`quantile_calibration`, with its ``levels``."""
 
     num_states = 2
 
@@ -428,13 +390,8 @@ class QuantileCalibration(Streaming[Tensor]):
         self.levels = check_levels(levels)
 
     def update(self, quantiles: Tensor, targets: Tensor) -> None:
-        """Take in some samples.
-
-        Args:
-            quantiles: Predicted quantiles of shape ``(samples, …, levels)``.
-            targets: The true numbers, of shape ``(samples, …)``.
-        """
-        values, answers = quantile_tensors(targets, quantiles, self.levels)
+        """Take in some samples, as :func:`quantile_calibration` takes them."""
+        values, answers = _beside_quantiles(targets, quantiles, self.levels)
         below = (answers <= values).flatten(0, -2).sum(0)
         count = below.new_full((), targets.numel(), dtype=torch.int64)
         self.keep((count, below), quantiles, targets)

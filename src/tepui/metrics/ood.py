@@ -22,44 +22,16 @@ from torch import Tensor
 from tepui.core.checks import one_of, require
 from tepui.core.warning import warn
 from tepui.metrics.chunks import Chunk, Rule, dtype_of, wide
-from tepui.metrics.streaming import LogitsStreaming, State, Streaming, Value, WithRule
+from tepui.metrics.streaming import (
+    LogitsStreaming,
+    State,
+    Value,
+    WithRule,
+    in_one_type,
+)
 
 Positive = Literal["ood", "in"]
 """The class to be detected: unfamiliar samples by high, familiar by low scores."""
-
-
-class ScoresStreaming(Streaming[Tensor]):
-    """A metric of two sets of scores, which are kept."""
-
-    num_states = 2
-    joined = True
-
-    def update(
-        self, in_scores: Tensor | None = None, ood_scores: Tensor | None = None
-    ) -> None:
-        """Take in some scores of either kind.
-
-        Args:
-            in_scores: Scores of familiar samples, of shape ``(samples,)``.
-            ood_scores: Scores of unfamiliar samples, of any length.
-        """
-        arguments = {"in_scores": in_scores, "ood_scores": ood_scores}
-        given = {name: part for name, part in arguments.items() if part is not None}
-        require(bool(given), "in_scores or ood_scores", "be given", None)
-        for name, scores in given.items():
-            check_scores(name, scores)
-        none = next(iter(given.values())).new_empty(0)
-        state = tuple(given.get(name, none).detach() for name in arguments)
-        self.keep(state, *given.values())
-
-
-class _WithPositive:
-    """The option of metrics that name the class to be detected."""
-
-    def __init__(self, *, positive: Positive = "ood") -> None:
-        one_of("positive", positive, get_args(Positive))
-        super().__init__()
-        self.positive = positive
 
 
 def auroc(in_scores: Tensor, ood_scores: Tensor) -> Tensor:
@@ -79,19 +51,10 @@ def auroc(in_scores: Tensor, ood_scores: Tensor) -> Tensor:
         >>> auroc(torch.tensor([0.1, 0.2, 0.3]), torch.tensor([0.2, 0.9]))
         tensor(0.7500)
     """
-    return AUROC().once(in_scores, ood_scores)
-
-
-@final
-class AUROC(ScoresStreaming):
-    """Streaming :func:`auroc`; keeps the scores."""
-
-    def value(self, *state: Tensor) -> Tensor:
-        """Return the share of pairs in the right order."""
-        in_scores, ood_scores = _filled(*state)
-        pairs = len(in_scores) * len(ood_scores)
-        below = halves_below(in_scores.sort().values, ood_scores)
-        return wide(below.sum()) / (2 * pairs)
+    unfamiliar, familiar = _ordered(in_scores, ood_scores)
+    below = halves_below(familiar, unfamiliar).sum()
+    area = wide(below) / (2 * len(familiar) * len(unfamiliar))
+    return area.to(familiar.dtype)
 
 
 def aupr(
@@ -116,20 +79,8 @@ def aupr(
         >>> aupr(torch.tensor([0.1, 0.3]), torch.tensor([0.2, 0.9]))
         tensor(0.8333)
     """
-    return AUPR(positive=positive).once(in_scores, ood_scores)
-
-
-@final
-class AUPR(_WithPositive, ScoresStreaming):
-    """Streaming :func:`aupr`; keeps the scores.
-
-    Args:
-        positive: The class to be detected.
-    """
-
-    def value(self, *state: Tensor) -> Tensor:
-        """Return the mean precision."""
-        return average_precision(*_ordered(*_filled(*state), self.positive))
+    positives, negatives = _ordered(in_scores, ood_scores, positive)
+    return average_precision(positives, negatives).to(positives.dtype)
 
 
 def fpr95(
@@ -154,23 +105,10 @@ def fpr95(
         >>> fpr95(torch.tensor([0.1, 0.3]), torch.tensor([0.2, 0.9]))
         tensor(0.5000)
     """
-    return FPR95(positive=positive).once(in_scores, ood_scores)
-
-
-@final
-class FPR95(_WithPositive, ScoresStreaming):
-    """Streaming :func:`fpr95`; keeps the scores.
-
-    Args:
-        positive: The class to be detected.
-    """
-
-    def value(self, *state: Tensor) -> Tensor:
-        """Return the share of negative samples that pass."""
-        positives, negatives = _ordered(*_filled(*state), self.positive)
-        needed = -(-19 * len(positives) // 20)
-        threshold = positives[len(positives) - needed]
-        return wide((negatives >= threshold).sum()) / len(negatives)
+    positives, negatives = _ordered(in_scores, ood_scores, positive)
+    needed = -(-19 * len(positives) // 20)
+    passing = (negatives >= positives[len(positives) - needed]).sum()
+    return (wide(passing) / len(negatives)).to(positives.dtype)
 
 
 def halves_below(ordered: Tensor, values: Tensor) -> Tensor:
@@ -186,32 +124,27 @@ def average_precision(positives: Tensor, negatives: Tensor) -> Tensor:
     return (wide(true) / (true + false)).mean()
 
 
-def check_scores(name: str, scores: Tensor) -> None:
-    """Check that scores are ``(samples,)``, floating and not NaN."""
+def check_scores(name: str, scores: Tensor, least: int = 1) -> None:
+    """Check that scores are ``(samples,)``, floating, not NaN, and not too few."""
     require(scores.ndim == 1, name, "have shape (samples,)", tuple(scores.shape))
     require(scores.is_floating_point(), name, "be floating point", scores.dtype)
-    missing = torch.isnan(scores)
-    if missing.any():
-        first = int(missing.nonzero()[0])
-        found = f"{int(missing.sum())} NaN value(s), the first at sample {first}"
-        raise ValueError(f"{name} must not be NaN, got {found}")
-
-
-def _filled(in_scores: Tensor, ood_scores: Tensor) -> tuple[Tensor, Tensor]:
-    for name, scores in (("in_scores", in_scores), ("ood_scores", ood_scores)):
-        require(len(scores) > 0, name, "hold at least one sample", 0)
-    # searchsorted and sort take no 16-bit numbers everywhere; widening keeps the order.
-    dtype = torch.promote_types(dtype_of(in_scores), dtype_of(ood_scores))
-    return in_scores.to(dtype).contiguous(), ood_scores.to(dtype).contiguous()
+    require(len(scores) >= least, name, f"hold at least {least} sample(s)", len(scores))
+    missing = int(scores.isnan().sum())
+    require(missing == 0, name, "not be NaN", f"{missing} NaN value(s)")
 
 
 def _ordered(
-    in_scores: Tensor, ood_scores: Tensor, positive: Positive
+    in_scores: Tensor, ood_scores: Tensor, positive: Positive = "ood"
 ) -> tuple[Tensor, Tensor]:
     """Return the scores of positive and negative samples, high for positive, sorted."""
-    if positive == "ood":
-        return ood_scores.sort().values, in_scores.sort().values
-    return (-in_scores).sort().values, (-ood_scores).sort().values
+    one_of("positive", positive, get_args(Positive))
+    check_scores("in_scores", in_scores)
+    check_scores("ood_scores", ood_scores)
+    # searchsorted and sort take no 16-bit numbers everywhere; widening keeps the order.
+    familiar, unfamiliar = in_one_type(in_scores, ood_scores)
+    if positive == "in":
+        familiar, unfamiliar = -unfamiliar, -familiar
+    return unfamiliar.sort().values, familiar.sort().values
 
 
 def ranks(scores: Tensor) -> Tensor:
@@ -228,7 +161,6 @@ def ranks(scores: Tensor) -> Tensor:
         tensor([2.5000, 1.0000, 2.5000], dtype=torch.float64)
     """
     check_scores("scores", scores)
-    require(len(scores) > 0, "scores", "hold at least one sample", 0)
     values = scores.detach().to(dtype_of(scores)).contiguous()
     return (halves_below(values.sort().values, values) + 1).double() / 2
 
@@ -252,9 +184,8 @@ def rank_correlation(first: Tensor, second: Tensor) -> Tensor:
         >>> rank_correlation(first, torch.tensor([0.1, 0.7, 0.2]))
         tensor(0.5000)
     """
-    check_scores("first", first)
-    check_scores("second", second)
-    require(len(first) > 1, "first", "hold at least two samples", len(first))
+    check_scores("first", first, least=2)
+    check_scores("second", second, least=2)
     rule = f"hold {len(first)} samples"
     require(len(first) == len(second), "second", rule, len(second))
     dtype = torch.promote_types(dtype_of(first), dtype_of(second))
@@ -262,8 +193,7 @@ def rank_correlation(first: Tensor, second: Tensor) -> Tensor:
     offset, other = ranks(first) - middle, ranks(second) - middle
     scale = (offset.square().sum() * other.square().sum()).sqrt()
     if scale == 0:
-        message = "rank_correlation is NaN: all values of a score are equal"
-        warn(message)
+        warn("rank_correlation is NaN: all values of a score are equal")
     return ((offset * other).sum() / scale).clamp(-1, 1).to(dtype)
 
 

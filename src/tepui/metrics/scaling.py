@@ -39,7 +39,7 @@ References:
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -54,11 +54,6 @@ _LOWEST, _HIGHEST = 0.01, 100.0
 _STEPS = 60
 _MANY = 16_000
 _FAR = 2.0
-_TOO_SMALL = "the logits differ too little between classes; check training"
-_TOO_UNSURE = (
-    "the logits tell nothing about the held-out labels, and every confidence comes out "
-    "near 1 / classes; check labels and training"
-)
 
 
 def temperature(
@@ -107,8 +102,7 @@ def temperature(
             "more samples"
         )
     elif not 1.001 * _LOWEST < 1 / found < _HIGHEST / 1.001:
-        reason = _TOO_SMALL if found > 1 else _TOO_UNSURE
-        warn(f"temperature is at its bound, {1 / found:.3g}: {reason}")
+        warn(f"temperature is at its bound, {1 / found:.3g}: check labels and training")
     return logits.new_tensor(1 / found, dtype=dtype_of(logits))
 
 
@@ -225,11 +219,8 @@ def _slope(logits: Tensor, weights: list[Tensor], rule: Rule, beta: float) -> fl
 
 def _weights(chunk: Chunk, rule: Rule, right: float, wrong: float) -> Tensor:
     """Return what every class counts of every sample, ``(samples, classes)``."""
-    probs, (confidence, predicted) = (
-        chunk.ensemble_probs(rule),
-        chunk.ensemble_top(rule),
-    )
-    weights = wide(probs) / wrong
+    confidence, predicted = chunk.ensemble_top(rule)
+    weights = wide(chunk.ensemble_probs(rule)) / wrong
     weights.scatter_(1, predicted.unsqueeze(1), wide(confidence / right).unsqueeze(1))
     return weights.scatter_add_(
         1, chunk.labels.unsqueeze(1), torch.ones_like(weights[:, :1])
@@ -266,7 +257,8 @@ def vector_scaling(logits: Tensor, labels: Tensor, rule: Rule) -> tuple[Tensor, 
 
 def _fitted(logits: Tensor, labels: Tensor, rule: Rule) -> tuple[Tensor, Tensor]:
     def loss(weight: Tensor, bias: Tensor) -> tuple[float, Any]:
-        return _loss(weight, bias, logits, labels, rule)
+        runs = chunks_of(logits, labels)
+        return summed(_chunk_loss(chunk, weight, bias, rule) for chunk in runs)
 
     return least_loss(loss, factor_of(logits, labels, rule), logits)
 
@@ -310,13 +302,8 @@ def least_loss(
     return _split(found.x, logits)
 
 
-def _loss(
-    weight: Tensor, bias: Tensor, logits: Tensor, labels: Tensor, rule: Rule
-) -> tuple[float, Any]:
-    """Return the loss of all samples and its derivatives."""
-    parts = [
-        _chunk_loss(chunk, weight, bias, rule) for chunk in chunks_of(logits, labels)
-    ]
+def summed(parts: Iterable[tuple[Tensor, Tensor]]) -> tuple[float, Any]:
+    """Return the loss of all samples and its derivatives, of those of runs."""
     total, slope = (sum(column) for column in zip(*parts, strict=True))
     return float(total), slope.cpu().numpy()
 

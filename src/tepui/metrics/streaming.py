@@ -341,40 +341,28 @@ class TargetMean(Streaming[Tensor]):
 
 def member_tensors(targets: Tensor, **outputs: Tensor) -> tuple[Tensor, ...]:
     """Return what members say, then the targets, checked and in one type."""
-    check_numbers("targets", targets)
-    for name, values in outputs.items():
-        shape = tuple(values.shape)
-        rule = f"have shape (members, {', '.join(map(str, targets.shape))})"
-        require(values.ndim > 0 and shape[0] > 0, name, rule, shape)
-        require(shape[1:] == tuple(targets.shape), name, rule, shape)
-        check_numbers(name, values)
-    sizes = {name: len(values) for name, values in outputs.items()}
-    require(len(set(sizes.values())) == 1, " and ".join(sizes), "agree", sizes)
-    return in_one_type(*outputs.values(), targets)
+    members = next(iter(outputs.values())).shape[:1]
+    return joint_tensors(members, **outputs, targets=targets)
 
 
-def joint_tensors(**tensors: Tensor) -> tuple[Tensor, ...]:
-    """Return tensors in the shape of the last one, checked and in one type."""
+def joint_tensors(
+    lead: Sequence[int] = (), trail: Sequence[int] = (), /, **tensors: Tensor
+) -> tuple[Tensor, ...]:
+    """Return tensors in the shape of the last one, checked and in one type.
+
+    Args:
+        lead: Axes that all but the last have in front.
+        trail: Axes that they have behind.
+        tensors: The tensors by name.
+    """
     *_, (last, model) = tensors.items()
     check_numbers(last, model)
-    for name, values in tensors.items():
-        rule = f"have the shape of {last}, {tuple(model.shape)}"
-        require(values.shape == model.shape, name, rule, tuple(values.shape))
+    wanted = (*lead, *model.shape, *trail)
+    for name, values in [*tensors.items()][:-1]:
+        rule = f"have shape {wanted}, to go with {last}"
+        require(tuple(values.shape) == wanted, name, rule, tuple(values.shape))
         check_numbers(name, values)
     return in_one_type(*tensors.values())
-
-
-def quantile_tensors(
-    targets: Tensor, quantiles: Tensor, levels: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Return quantiles and targets, the latter with an axis for the levels."""
-    check_numbers("targets", targets)
-    wanted = (*targets.shape, len(levels))
-    rule = f"have shape {wanted}, the levels last"
-    require(tuple(quantiles.shape) == wanted, "quantiles", rule, tuple(quantiles.shape))
-    check_numbers("quantiles", quantiles)
-    values, answers = in_one_type(quantiles, targets)
-    return values, answers.unsqueeze(-1)
 
 
 def check_numbers(name: str, values: Tensor) -> None:

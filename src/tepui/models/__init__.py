@@ -7,8 +7,7 @@ from tepui.models.convnet import ConvNet
 from tepui.models.from_huggingface import from_huggingface
 from tepui.models.from_timm import from_timm
 from tepui.models.mlp import MLP
-from tepui.models.preprocess import Preprocess
-from tepui.models.resize import Resize
+from tepui.models.preprocess import Preprocess, Resize
 from tepui.models.resnet import ResNet18
 from tepui.models.split import (
     Frozen,

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from tepui.core.checks import require
-from tepui.models.attention import SelfAttention
 from tepui.models.base import Model
+from tepui.models.vit import SelfAttention
 
 
 @final

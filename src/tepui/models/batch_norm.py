@@ -16,8 +16,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tepui.models.hooks import hooked
-
 FUSED_TYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
@@ -112,3 +110,14 @@ class _Normalized(torch.autograd.Function):
         if ctx.adds and dadded is None:
             dadded = grad
         return dx, dweight, dbias, dadded if ctx.adds else None, None, None
+
+
+def hooked(module: nn.Module) -> bool:
+    """Return whether calling a module does more than its forward pass."""
+    return bool(
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+        or "forward" in vars(module)
+    )

@@ -6,7 +6,7 @@ library's own classes build it again: nothing is downloaded, and nothing is exec
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, final, get_args
 
@@ -17,7 +17,6 @@ from tepui.core.extras import extra, known_by_name
 from tepui.core.types import check_types
 from tepui.models.adapters import LoRA, adapt
 from tepui.models.base import Model, positive
-from tepui.models.foreign_code import require_no_code
 
 Kind = Literal["text", "image", "audio", "video"]
 
@@ -142,15 +141,11 @@ def _document(config: Any) -> dict[str, Any]:
     return {name: value for name, value in whole.items() if name not in ORIGIN}
 
 
-def _require_nothing_fetched(document: Mapping[str, Any], inside: str = "") -> None:
+def _require_nothing_fetched(document: Mapping[str, Any]) -> None:
     """Raise if a configuration, or one inside it, asks for weights from elsewhere."""
-    for name, value in document.items():
+    for argument, name, value in _options(document):
         rule = "be left out of what a model is built from, since nothing is fetched"
-        fetches = name in FETCHING and bool(value)
-        require(not fetches, f"{inside}{name}", rule, value)
-        for part in value if isinstance(value, list) else [value]:
-            if isinstance(part, Mapping):
-                _require_nothing_fetched(part, f"{inside}{name}.")
+        require(not (name in FETCHING and value), argument, rule, value)
 
 
 def _beheaded(model: nn.Module, num_classes: int) -> nn.Linear:
@@ -166,3 +161,27 @@ def _beheaded(model: nn.Module, num_classes: int) -> nn.Linear:
     owner, _, attribute = path.rpartition(".")
     setattr(model.get_submodule(owner), attribute, nn.Identity())
     return classifier
+
+
+CODE = ("trust_remote_code", "code_revision", "auto_map", "custom_pipeline")
+
+
+def require_no_code(options: Mapping[str, Any]) -> None:
+    """Raise if options, or the configurations that they hold, bring code."""
+    for argument, name, value in _options(options):
+        rule = "be left out, since a model's code is never run"
+        require(name not in CODE, argument, rule, value)
+        if name.endswith("_implementation"):
+            rule = "not name a repository, since its code is never run"
+            require("/" not in str(value), argument, rule, value)
+
+
+def _options(
+    document: Mapping[str, Any], inside: str = ""
+) -> Iterator[tuple[str, str, Any]]:
+    """Yield all options, also of configurations inside: the way to each, its name."""
+    for name, value in document.items():
+        yield f"{inside}{name}", name, value
+        for part in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(part, Mapping):
+                yield from _options(part, f"{inside}{name}.")

@@ -18,10 +18,8 @@ from tepui.core.extras import extra, known_by_name
 from tepui.core.types import check_types
 from tepui.models.adapters import LoRA, adapt
 from tepui.models.base import Model, positive
-from tepui.models.foreign_code import require_no_code
-from tepui.models.preprocess import Preprocess
-from tepui.models.resize import Resize
-from tepui.models.untrained import are_weights_wanted
+from tepui.models.from_huggingface import require_no_code
+from tepui.models.preprocess import Preprocess, Resize
 from tepui.models.without_torchvision import stand_in_for_torchvision
 
 # Options that read weights from anywhere, which some versions of timm unpickle.
@@ -72,10 +70,9 @@ def from_timm(
     check_types(from_timm, locals())
     rule = "be None with preprocess, which has the model's own size"
     require(resize is None or not preprocess, "resize", rule, resize)
-    weights = pretrained and are_weights_wanted()
     if num_classes is not None:
         options["num_classes"] = num_classes
-    body = _created(name, in_channels, options, weights)
+    body = _created(name, in_channels, options, pretrained)
     first = None
     if preprocess:
         first = _preprocessing(name, body.pretrained_cfg, in_channels, options)

@@ -1,7 +1,8 @@
-"""What a pretrained model does to images first, as a layer of it.
+"""What is done to images before a model, as a layer of it.
 
-Images are scaled until a square of ``size / crop`` pixels fits into them, the square of
-``size`` pixels at their center is kept, and every channel is normalized.
+Before a pretrained model images are scaled until a square of ``size / crop`` pixels
+fits into them, the square of ``size`` pixels at their center is kept, and every channel
+is normalized.
 """
 
 import math
@@ -93,3 +94,45 @@ class Preprocess(nn.Module):
     def extra_repr(self) -> str:
         """Show size, crop and interpolation."""
         return f"size={self.size}, crop={self.crop}, interpolation={self.interpolation}"
+
+
+@final
+class Resize(nn.Module):
+    """Bicubic resizing to a square, such as 32 to 224 pixels for a pretrained ViT.
+
+    Args:
+        size: Height and width of the result.
+
+    Raises:
+        ValueError: If the size is not positive.
+
+    Example:
+        >>> import torch
+        >>> Resize(224)(torch.zeros(2, 3, 32, 32)).shape
+        torch.Size([2, 3, 224, 224])
+    """
+
+    def __init__(self, size: int = 224) -> None:
+        super().__init__()
+        positive(size=size)
+        self.size = size
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return images ``(samples, channels, size, size)``.
+
+        Args:
+            images: Images of any size, ``(samples, channels, height, width)``.
+
+        Returns:
+            The same images, unchanged if they already have that size.
+        """
+        if images.shape[2:] == (self.size, self.size):
+            return images
+        shrinks = max(images.shape[2:]) > self.size
+        return F.interpolate(
+            images, self.size, mode="bicubic", antialias=shrinks, align_corners=False
+        )
+
+    def extra_repr(self) -> str:
+        """Show the size."""
+        return f"size={self.size}"

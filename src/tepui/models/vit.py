@@ -9,16 +9,17 @@ block leaves one vector per image.
 
 References:
     Dosovitskiy et al. (2021), An Image is Worth 16×16 Words, ICLR. Touvron et al.
-    (2021), Training Data-Efficient Image Transformers, ICML (the two sizes).
+    (2021), Training Data-Efficient Image Transformers, ICML (the two sizes). Vaswani
+    et al. (2017), Attention Is All You Need, NeurIPS.
 """
 
 from typing import ClassVar, final
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tepui.core.checks import require
-from tepui.models.attention import SelfAttention
 from tepui.models.base import Model
 
 
@@ -157,3 +158,27 @@ def _draw(module: nn.Module) -> None:
         nn.init.trunc_normal_(module.weight, std=0.02)
     if isinstance(module, nn.Linear):
         nn.init.zeros_(module.bias)
+
+
+class SelfAttention(nn.Module):
+    """Every position attends to every other."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        require(width % heads == 0, "heads", f"divide the width ({width})", heads)
+        self.heads = heads
+        self.projection = nn.Linear(width, 3 * width)
+        self.output = nn.Linear(width, width)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return one new vector per position."""
+        divided = self.projection(x).unflatten(2, (3, self.heads, -1))
+        query, key, value = divided.permute(2, 0, 3, 1, 4).unbind(0)
+        seen = None if mask is None else mask[:, None, None]
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=seen)
+        result: Tensor = self.output(mixed.transpose(1, 2).flatten(2))
+        return result
+
+    def extra_repr(self) -> str:
+        """Show what the weights do not."""
+        return f"heads={self.heads}"

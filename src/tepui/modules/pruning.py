@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from tepui.core.checks import require
-from tepui.core.members import per_member, require_each
-from tepui.core.moments import epoch_of
+from tepui.core.members import epoch_of, per_member, require_each
 from tepui.core.types import check_fields
 from tepui.core.warning import warn
 

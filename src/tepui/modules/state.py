@@ -103,12 +103,17 @@ def weights_digest(module: nn.Module) -> str:
 
 def maker_of(described: Mapping[str, Any], folder: Path) -> Callable[[], nn.Module]:
     """Return what makes an untrained model of a :func:`description`."""
-    name, config = described["model"], described["config"]
-    if config is None:
-        rule = f"be given: {folder} holds members of type {name}, which is not one of"
-        raise ValueError(f"factory must {rule} tepui.models")
-    one_of(f"model in {folder}", name, _rebuildable())
-    return partial(_rebuildable()[name], **config)
+    return partial(_kind_of(described, folder, "factory"), **described["config"])
+
+
+def _kind_of(described: Mapping[str, Any], place: Path, argument: str) -> type[Model]:
+    """Return the class of a description, or say what must be given in its place."""
+    name, known = described["model"], _rebuildable()
+    rule = f"be given: {place} holds parts of type {name}, which is not one of"
+    if described["config"] is None:
+        raise ValueError(f"{argument} must {rule} tepui.models")
+    one_of(f"model in {place}", name, known)
+    return known[name]
 
 
 def rebuilt(
@@ -121,15 +126,8 @@ def rebuilt(
 
     Before it takes memory, its shapes are compared with those of its state.
     """
-    name = described["model"]
-    if described["config"] is None:
-        raise ValueError(
-            f"{argument} must be given: {file} holds parts of type {name}, which is "
-            "not one of tepui.models"
-        )
-    one_of(f"model in {file}", name, _rebuildable())
-    kind = _rebuildable()[name]
-    rule = f"config in {file} must hold the arguments of {name}"
+    kind = _kind_of(described, file, argument)
+    rule = f"config in {file} must hold the arguments of {kind.__name__}"
     try:
         # Without memory first: a short file can describe a model of any size.
         with torch.device("meta"), _at_most(len(state)):

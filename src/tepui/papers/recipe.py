@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from tepui.core.checks import one_of, require
 from tepui.core.spec import document
-from tepui.data.published import is_installed
 from tepui.studies import Job, Record, Results, Store
 from tepui.studies.jobs import merged
 from tepui.studies.real_data import TRAINED_ON
@@ -254,7 +253,8 @@ class Diagram:
 
 def installed(copies: Callable[..., T] | None) -> Callable[..., T] | None:
     """Return the class of the released corrupted copies, if they are here."""
-    return copies if copies is not None and is_installed(copies) else None
+    origin = getattr(copies, "origin", None)
+    return None if origin is None or origin.find() is None else copies
 
 
 def made_copies(copies: Callable[..., Any] | None, of: str = "") -> str:
@@ -333,16 +333,13 @@ def look_up(name: str) -> tuple[str, Recipe | Diagram, tuple[str, ...]]:
         recipe = load(name)
         return name, recipe, recipe.panels if isinstance(recipe, Recipe) else ()
     item = name.rstrip(ascii_lowercase)
-    near = get_close_matches(name, listed, n=5, cutoff=0.5)
-    if item in listed and isinstance(recipe := load(item), Recipe):
-        if (letter := name.removeprefix(item)) in recipe.panels:
-            return item, recipe, (letter,)
-        near = [f"{item}{panel}" for panel in recipe.panels] or [item]
-    way = "see tepui reproduce --list, or name a module with a recipe of your own"
-    raise ValueError(
-        f"item must name a figure or table, got {name!r}; "
-        + (f"near: {', '.join(near)}" if near else way)
-    )
+    whole = load(item) if item in listed else None
+    panels = whole.panels if isinstance(whole, Recipe) else ()
+    if whole is not None and (letter := name.removeprefix(item)) in panels:
+        return item, whole, (letter,)
+    near = [f"{item}{panel}" for panel in panels] or get_close_matches(name, listed)
+    way = f"near: {', '.join(near)}" if near else "see tepui reproduce --list"
+    raise ValueError(f"item must name a figure or table, got {name!r}; {way}")
 
 
 def load(name: str) -> Recipe | Diagram:

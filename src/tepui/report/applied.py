@@ -6,8 +6,7 @@ from markupsafe import Markup
 
 from tepui.evaluation.evaluations import FITTED_ON_TEST
 from tepui.evaluation.results import of_fitted_samples
-from tepui.report.comparison import Trained
-from tepui.report.loading import Entry, Group
+from tepui.report.comparison import Comparison, MethodResult, Trained
 from tepui.report.markup import TableCell, lead, note, table
 from tepui.report.measures import RMSE
 from tepui.report.tables import mean_cell
@@ -22,24 +21,24 @@ SCORES = (
 SETS = (("coverage", "coverage %", 100, 2), ("size", "size", 1, 3))
 
 
-def applied_parts(group: Group) -> list[Markup]:
+def applied_parts(comparison: Comparison) -> list[Markup]:
     """Return tables of calibrated scores and of coverage, where there are any."""
     fitted = [
-        entry.result.label
-        for entry in group.entries
+        method.label
+        for method in comparison.methods
         if any(
             (own.evaluation.get("applied") or {}).get(FITTED_ON_TEST)
-            for own in entry.result.ensembles
+            for own in method.ensembles
         )
     ]
     said = [lead(of_fitted_samples(", ".join(fitted)))] if fitted else []
-    return [*said, *_calibrated(group, bool(fitted)), *_covered(group)]
+    return [*said, *_calibrated(comparison, bool(fitted)), *_covered(comparison)]
 
 
-def _calibrated(group: Group, fitted_on_test: bool) -> list[Markup]:
+def _calibrated(comparison: Comparison, fitted_on_test: bool) -> list[Markup]:
     rows: list[list[str | TableCell]] = []
-    for entry in group.entries:
-        own = [t for t in entry.result.ensembles if _score(t, "clean", "nll")]
+    for method in comparison.methods:
+        own = [t for t in method.ensembles if _score(t, "clean", "nll")]
         if own:
             before = (
                 [t.evaluation["clean"].get(name) for t in own] for name, *_ in SCORES
@@ -50,7 +49,7 @@ def _calibrated(group: Group, fitted_on_test: bool) -> list[Markup]:
                     mean_cell([v for v in values if v is not None], scale, digits)
                     for values, (*_, scale, digits) in zip(columns, SCORES, strict=True)
                 )
-                rows.append([entry.result.label, how, *cells])
+                rows.append([method.label, how, *cells])
     if not rows:
         return []
     headings = ["method", "probabilities", *(title for _, title, _, _ in SCORES)]
@@ -59,32 +58,32 @@ def _calibrated(group: Group, fitted_on_test: bool) -> list[Markup]:
     return [shown, note(f"Calibration {where}is applied by predict.")]
 
 
-def _covered(group: Group) -> list[Markup]:
-    known = [e for e in group.entries if _values(e, "clean", "coverage")]
+def _covered(comparison: Comparison) -> list[Markup]:
+    known = [e for e in comparison.methods if _values(e, "clean", "coverage")]
     if not known:
         return []
-    first = known[0].result.ensembles[0].evaluation["applied"]
+    first = known[0].ensembles[0].evaluation["applied"]
     levels, natural = ["clean", *first["severities"]], [*first.get("natural", ())]
-    numbers = RMSE.score in group.comparison.score_names
+    numbers = RMSE.score in comparison.score_names
     kind = "conformal intervals" if numbers else "conformal sets"
     rows: list[list[str | TableCell]] = []
-    for entry in known:
-        promised = mean_cell(_values(entry, "clean", "promised"), 100, 2)
+    for method in known:
+        promised = mean_cell(_values(method, "clean", "promised"), 100, 2)
         for name, title, scale, digits in SETS:
             cells = (
-                mean_cell(_values(entry, level, name), scale, digits)
+                mean_cell(_values(method, level, name), scale, digits)
                 for level in [*levels, *natural]
             )
             told = promised if name == "coverage" else ""
-            rows.append([entry.result.label, title, told, *cells])
+            rows.append([method.label, title, told, *cells])
     headings = ["method", "score", "promised %", "clean"]
     headings += [*(f"severity {level}" for level in levels[1:]), *natural]
     return [table(f"Coverage and size of {kind}", headings, rows, words=2)]
 
 
-def _values(entry: Entry, level: str, name: str) -> Sequence[float]:
+def _values(method: MethodResult, level: str, name: str) -> Sequence[float]:
     """Return a score of all ensembles that have it."""
-    values = (_score(trained, level, name) for trained in entry.result.ensembles)
+    values = (_score(trained, level, name) for trained in method.ensembles)
     return [value for value in values if value is not None]
 
 

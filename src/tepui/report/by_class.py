@@ -8,7 +8,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from tepui.evaluation.by_class import RATES, SETS, ByClass, by_recall
-from tepui.report.loading import Group
+from tepui.report.comparison import Comparison
 from tepui.report.markup import TableCell, grouped_table, note
 from tepui.report.tables import mean_cell
 from tepui.tasks.base import Nouns
@@ -47,13 +47,13 @@ class Method(NamedTuple):
         return [fmean(values) for values in columns]
 
 
-def class_parts(group: Group) -> list[Markup]:
+def class_parts(comparison: Comparison) -> list[Markup]:
     """Return a table of classes."""
-    nouns, methods = _nouns(group), _methods(group)
+    nouns, methods = _nouns(comparison), _methods(comparison)
     if not methods:
         return []
     shown = shown_places(methods)
-    parts = [_table(methods, nouns, shown, len(group.entries) > 1), note(MEANING)]
+    parts = [_table(methods, nouns, shown, len(comparison.methods) > 1), note(MEANING)]
     if (classes := len(methods[0].recalls())) > len(shown):
         said = f"{len(shown)} of {classes} {nouns.several}, of lowest recall."
         parts.append(note(said))
@@ -69,15 +69,15 @@ def shown_places(methods: Sequence[Method]) -> list[int]:
     return by_recall(recalls)[:MOST]
 
 
-def _nouns(group: Group) -> Nouns:
-    evaluation = group.entries[0].result.ensembles[0].evaluation
+def _nouns(comparison: Comparison) -> Nouns:
+    evaluation = next(comparison.ensembles()).evaluation
     return read_task(evaluation.get("task")).nouns(evaluation["clean"])
 
 
-def _methods(group: Group) -> list[Method]:
+def _methods(comparison: Comparison) -> list[Method]:
     """Return the methods whose ensembles all have scores of the same classes."""
     methods: list[Method] = []
-    for own in (entry.result for entry in group.entries):
+    for own in comparison.methods:
         found = [ByClass.of(each.evaluation) for each in own.ensembles]
         known = [each for each in found if each is not None and any(each.samples)]
         names = {each.names for each in known}

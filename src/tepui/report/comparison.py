@@ -1,17 +1,17 @@
-"""A comparison as the page reads it: its records' settings and the runs beside them."""
+"""What a page is made of: methods, what each of them gave, and records of both."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tepui.core.checks import require
 from tepui.core.storage import read_document, reading
 from tepui.data.shifts import NATURAL
 from tepui.evaluation.cost import COST, COST_KIND
 from tepui.evaluation.evaluations import read_evaluation
-from tepui.studies.results import FILE, Record, Results
+from tepui.studies.results import Record
 from tepui.studies.store import SHARPNESS, SHARPNESS_KIND
+from tepui.training.history import Outcome
 from tepui.training.run_folder import RunFolder
 
 
@@ -20,11 +20,10 @@ class Trained:
     """One trained and evaluated ensemble.
 
     Attributes:
-        folder: Its run folder, relative to the comparison's.
+        folder: Where it lies.
         seeds: Seeds of its members.
-        seconds: How long training took, from its beginning to its end.
         evaluation: Its scores, ready for JSON.
-        summary: What the method has to show of it, such as SharpBalance's sets.
+        outcome: What came of its training; of nothing known, an empty one.
         sharpness: Adaptive worst-case sharpness of its members on training data, as
             JSON holds it; None where it was not measured.
         cost: What a prediction costs, as JSON holds it, see
@@ -33,10 +32,9 @@ class Trained:
 
     folder: str
     seeds: tuple[int, ...]
-    seconds: float
     evaluation: Mapping[str, Any]
-    summary: Mapping[str, Any]
-    sharpness: Mapping[str, Any] | None
+    outcome: Outcome = Outcome()  # noqa: RUF009 - a frozen value
+    sharpness: Mapping[str, Any] | None = None
     cost: Mapping[str, Any] | None = None
 
 
@@ -44,13 +42,12 @@ def read_trained(folder: Path) -> Trained:
     """Read a run that was evaluated, or an ensemble that no run trained."""
     run = RunFolder(folder)
     config = run.recorded()["config"] if run.started else {}
-    cost, outcome = folder / COST, run.outcome()
+    cost = folder / COST
     return Trained(
         str(folder),
         tuple(config.get("seeds", ())),
-        sum(outcome.timeline.values()),
         read_evaluation(folder),
-        outcome.summary,
+        run.outcome(),
         _sharpness(folder / SHARPNESS),
         read_document(cost, COST_KIND) if cost.is_file() else None,
     )
@@ -69,14 +66,17 @@ class MethodResult:
     """What one method gave.
 
     Attributes:
-        label: Its name in tables.
-        hyperparameters: Its fields.
-        ensembles: One entry per repetition.
+        label: Its name in tables; no two methods have the same.
+        ensembles: One per repetition.
+        training: Model, members, epochs, passes, data and training samples, where they
+            are known.
+        sources: The folders that it comes from; several for repetitions.
     """
 
     label: str
-    hyperparameters: Mapping[str, Any]
     ensembles: tuple[Trained, ...]
+    training: Mapping[str, Any] = field(default_factory=dict)
+    sources: tuple[Path, ...] = ()
 
 
 def shared(several: Iterable[Iterable[Any]]) -> tuple[Any, ...]:
@@ -111,21 +111,29 @@ def scores_on(data: str, evaluation: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Several methods on one data set.
+    """Several methods that were tested on the same data.
 
     Attributes:
-        title: What was compared on what.
-        settings: How all methods were trained and evaluated.
-        environment: Versions, hardware and the command.
-        methods: One entry per method.
-        records: All numbers of the study, if it wrote any.
+        methods: The methods.
+        records: All numbers of the study, or those that were made of its ensembles.
     """
 
-    title: str
-    settings: Mapping[str, Any]
-    environment: Mapping[str, Any]
     methods: tuple[MethodResult, ...]
     records: tuple[Record, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The test data in words."""
+        first = next(self.ensembles()).evaluation
+        tested = first.get("about", {}).get("test", {})
+        cells, sets = first["cells"], list(first.get("ood", {}))
+        natural, copies = [*natural_in(first)], len(cells) - len(natural_in(first))
+        words = [f"{tested.get('class', 'unnamed test data')}"]
+        words += [f"{first['samples']} test samples"]
+        words += [f"{copies} corrupted copies"] if copies else []
+        words += [f"natural shifts: {', '.join(natural)}"] if natural else []
+        words += [f"unfamiliar: {', '.join(sets)}"] if sets else []
+        return ", ".join(words)
 
     @property
     def has_shift(self) -> bool:
@@ -169,31 +177,12 @@ class Comparison:
 
     @property
     def has_sharpness(self) -> bool:
-        """Whether the sharpness of any members was measured."""
-        return any(ensemble.sharpness is not None for ensemble in self.ensembles())
+        """Whether the sharpness of members was measured, and alike where it was."""
+        found = [each.sharpness for each in self.ensembles() if each.sharpness]
+        return bool(found) and all(
+            each.get("about") == found[0].get("about") for each in found
+        )
 
     def ensembles(self) -> Iterator[Trained]:
         """Yield all ensembles, method after method."""
         return (ensemble for method in self.methods for ensemble in method.ensembles)
-
-
-def comparison_of(found: Results, folder: Path) -> Comparison:
-    """Return a comparison with the runs that lie in its folder."""
-    settings, root = dict(found.settings), folder.resolve()
-    methods, runs = settings.pop("methods"), settings.pop("runs")
-    for name in (name for names in runs.values() for name in names):
-        inside = (root / name).resolve().is_relative_to(root)
-        require(inside, f"folders in {folder / FILE}", "lie inside its own", name)
-    measured = settings["sharpness"] is not None
-
-    def trained(name: str) -> Trained:
-        own = replace(read_trained(folder / name), folder=name)
-        return own if measured else replace(own, sharpness=None)
-
-    results = (
-        MethodResult(label, methods[label], tuple(map(trained, names)))
-        for label, names in runs.items()
-    )
-    return Comparison(
-        found.title, settings, found.environment, tuple(results), found.records
-    )

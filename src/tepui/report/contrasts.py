@@ -11,7 +11,6 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from tepui.report.comparison import Comparison, MethodResult
-from tepui.report.loading import Group
 from tepui.report.markup import TableCell, figure, grouped_table, row_panels
 from tepui.report.measures import (
     Measure,
@@ -121,12 +120,11 @@ def hints_of(found: Sequence[Contrast]) -> str:
     return HINTS if any(each.hint and each.apart for each in found) else ""
 
 
-def method_sentence(group: Group) -> str:
+def method_sentence(comparison: Comparison) -> str:
     """Return which methods differ from the first in the leading score."""
-    comparison = group.comparison
     if len(comparison.methods) == 1:
         return ""
-    equal = group.entries[0].training.get("equal")
+    equal = comparison.methods[0].training.get("equal")
     price = f"at equal {equal}" if equal else "at their own prices"
     base, found = comparison.methods[0].label, contrasts_of(comparison, "difference")
     if not found:

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from tepui.report.loading import Entry, Group
+from tepui.report.comparison import Comparison, MethodResult
 from tepui.report.markup import TableCell, note, table
-from tepui.report.run_ends import epochs_of
 from tepui.report.tables import interval_cell
 from tepui.report.wording import DASH, number
 from tepui.studies import estimate, mean_interval
@@ -26,20 +25,20 @@ PREDICTION = {
 }
 
 
-def price_table(group: Group) -> list[Markup]:
+def price_table(comparison: Comparison) -> list[Markup]:
     """Return what each method cost; columns of which nothing is known are left out."""
     columns: dict[str, list[str | TableCell]] = {}
-    for entry in group.entries:
-        ensembles = entry.result.ensembles
-        peak = peak_memory(entry)
+    for method in comparison.methods:
+        spent = [sum(each.outcome.timeline.values()) for each in method.ensembles]
+        peak = peak_memory(method)
         cells: dict[str, str | TableCell] = {
-            "method": entry.result.label,
-            "epochs": epochs_of(entry) or DASH,
-            "passes, all members": str(entry.training.get("passes", DASH)),
-            "training, s": _cell([each.seconds for each in ensembles], 1),
+            "method": method.label,
+            "epochs": epochs_of(method) or DASH,
+            "passes, all members": str(method.training.get("passes", DASH)),
+            "training, s": _cell(spent, 1),
             "peak memory, GiB": DASH if peak is None else f"{peak / 2**30:.2f}",
         }
-        costs = [each.cost for each in ensembles if each.cost is not None]
+        costs = [each.cost for each in method.ensembles if each.cost is not None]
         for heading, (name, scale, digits) in PREDICTION.items():
             least = min((cost[name] for cost in costs), default=math.nan)
             cells[heading] = number(scale * least, digits)
@@ -54,13 +53,15 @@ def _cell(values: Sequence[float], digits: int) -> TableCell:
     return interval_cell(mean_interval(values).within(), digits)
 
 
-def cost(group: Group) -> list[Markup]:
+def cost(comparison: Comparison) -> list[Markup]:
     """Return how long each activity of training took; of one method its price, too."""
     found = {
-        entry.result.label: [each.timeline for each in entry.outcomes if each.timeline]
-        for entry in group.entries
+        method.label: [
+            each.outcome.timeline for each in method.ensembles if each.outcome.timeline
+        ]
+        for method in comparison.methods
     }
-    parts = price_table(group) if len(found) == 1 else []
+    parts = price_table(comparison) if len(found) == 1 else []
     return [*parts, seconds_table(found)] if any(found.values()) else parts
 
 
@@ -77,7 +78,18 @@ def seconds_table(found: Mapping[str, Sequence[Timeline]]) -> Markup:
     return table(caption, ["method", *shown, "all"], rows)
 
 
-def peak_memory(entry: Entry) -> int | None:
+def epochs_of(method: MethodResult) -> str:
+    """Return how many epochs were trained, of how many if fewer; empty if not known."""
+    planned = method.training.get("epochs", "")
+    ends = [each.outcome for each in method.ensembles]
+    if not any(end.stopped_by for end in ends):
+        return "" if planned is None else str(planned)
+    counts = sorted(len(end.history) for end in ends)
+    done = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
+    return f"{done} of {planned}"
+
+
+def peak_memory(method: MethodResult) -> int | None:
     """Return the peak GPU memory of any ensemble in bytes; None if unknown."""
-    peaks = [record.peak_memory for own in entry.outcomes for record in own.history]
+    peaks = [row.peak_memory for own in method.ensembles for row in own.outcome.history]
     return max((peak for peak in peaks if peak is not None), default=None)

@@ -8,7 +8,7 @@ from markupsafe import Markup
 from tepui.data.shifts import NATURAL
 from tepui.evaluation.results import SEEN, SEEN_IN_TRAINING
 from tepui.report.comparison import Comparison, MethodResult, Trained
-from tepui.report.markup import TableCell, figure, heat_table, part
+from tepui.report.markup import TableCell, cells_of, figure, part
 from tepui.report.measures import Measure
 from tepui.report.shapes import look
 from tepui.report.wording import number
@@ -90,7 +90,8 @@ def _table(
     whole = [*(estimate(each).mean for each in column), estimate(cells.values()).mean]
     rows.append(["mean", *(TableCell(number(v, digits), hue="mean") for v in whole)])
     headings = ["severity", *map(str, severities), "mean"]
-    return heat_table(method.label, small, headings, rows, look(place))
+    shaded = [*map(cells_of, rows)]
+    return part("heat", method.label, small, headings, shaded, look(place))
 
 
 def _cells(trained: Trained, measure: Measure) -> dict[Place, float | None]:

@@ -90,19 +90,8 @@ def grouped_table(
     words: int = 1,
 ) -> Markup:
     """Return a table whose rows stand below the names of their groups."""
-    bodies = {name: list(map(_cells, rows)) for name, rows in groups.items()}
+    bodies = {name: list(map(cells_of, rows)) for name, rows in groups.items()}
     return part("table", caption, headings, bodies, words)
-
-
-def heat_table(
-    caption: str,
-    small: str,
-    headings: Sequence[str],
-    rows: Iterable[Sequence[str | TableCell]],
-    look: Look,
-) -> Markup:
-    """Return a table of shaded numbers."""
-    return part("heat", caption, small, headings, list(map(_cells, rows)), look)
 
 
 def definitions(items: Mapping[str, object]) -> Markup:
@@ -130,10 +119,6 @@ def note(text: str) -> Markup:
     return paragraph(text, "note")
 
 
-def picture(encoded: str, said: str, caption: str) -> Markup:
-    """Return an SVG file in base64; as an image it runs and fetches nothing."""
-    return part("picture", encoded, said, caption)
-
-
-def _cells(row: Sequence[str | TableCell]) -> list[TableCell]:
+def cells_of(row: Sequence[str | TableCell]) -> list[TableCell]:
+    """Return a row of a table, whose plain texts are cells, too."""
     return [cell if isinstance(cell, TableCell) else TableCell(cell) for cell in row]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from markupsafe import Markup
 
-from tepui.report.loading import Group
+from tepui.report.comparison import Comparison
 from tepui.report.markup import note, table
 from tepui.report.wording import DASH
 
@@ -13,29 +13,28 @@ TITLES = {
     "member_accuracies": "accuracy %",
     "member_nlls": "NLL",
     "member_rmses": "RMSE",
-    "member_distances": "distance from the others",
 }
 
 
-def members_parts(group: Group) -> list[Markup]:
+def members_parts(comparison: Comparison) -> list[Markup]:
     """Return a table of every member's scores on clean data."""
-    first = group.entries[0].result.ensembles[0].evaluation["clean"]
+    first = next(comparison.ensembles()).evaluation["clean"]
     names = [name for name in TITLES if name in first]
-    lines = [*_lines(group, names)]
+    lines = [*_lines(comparison, names)]
     titles = ["method", "ensemble", "member", *(TITLES[name] for name in names)]
     about = "Members one by one, on clean data"
     return [table(about, titles, lines, words=3)] if lines else []
 
 
-def _lines(group: Group, names: list[str]) -> Iterator[list[str]]:
-    for entry in group.entries:
-        for place, trained in enumerate(entry.result.ensembles, 1):
+def _lines(comparison: Comparison, names: list[str]) -> Iterator[list[str]]:
+    for method in comparison.methods:
+        for place, trained in enumerate(method.ensembles, 1):
             clean = trained.evaluation["clean"]
             columns = [clean[name] for name in names if name in clean]
             for member, values in enumerate(zip(*columns, strict=True)):
                 cells = [_cell(*pair) for pair in zip(names, values, strict=False)]
                 who = [f"ensemble {place}", f"member {member}"]
-                yield [entry.result.label, *who, *cells]
+                yield [method.label, *who, *cells]
 
 
 def _cell(name: str, value: float | None) -> str:
@@ -44,21 +43,21 @@ def _cell(name: str, value: float | None) -> str:
     return f"{100 * value:.2f}" if name == "member_accuracies" else f"{value:.3f}"
 
 
-def sets_parts(group: Group) -> list[Markup]:
+def sets_parts(comparison: Comparison) -> list[Markup]:
     """Return sizes and overlaps of the sets that members meet sharpness-aware."""
     lines = []
-    for entry in group.entries:
-        for place, trained in enumerate(entry.result.ensembles, 1):
-            total = trained.summary.get("samples", 1)
-            sizes = trained.summary.get("sizes", [])
+    for method in comparison.methods:
+        for place, trained in enumerate(method.ensembles, 1):
+            summary = trained.outcome.summary
+            total, sizes = summary.get("samples", 1), summary.get("sizes", [])
             shares = [size / total for size in sizes]
             for member, size in enumerate(sizes):
                 others = [n for n in range(len(sizes)) if n != member]
-                overlaps = (trained.summary["overlaps"][member][n] for n in others)
+                overlaps = (summary["overlaps"][member][n] for n in others)
                 chances = (_chance(shares[member], shares[n]) for n in others)
                 lines.append(
                     [
-                        *(entry.result.label, f"ensemble {place}", f"member {member}"),
+                        *(method.label, f"ensemble {place}", f"member {member}"),
                         f"{size} ({100 * shares[member]:.0f} %)",
                         *(
                             ", ".join(f"{v:.2f}" for v in o)

@@ -7,7 +7,6 @@ which is kept to the piece. There is no script in it.
 import math
 import re
 from functools import singledispatch
-from pathlib import Path
 
 from markupsafe import Markup
 
@@ -15,7 +14,6 @@ from tepui.evaluation.results import Evaluation
 from tepui.report.by_class import class_parts
 from tepui.report.comparison import Comparison, MethodResult, Trained
 from tepui.report.cost import seconds_table
-from tepui.report.loading import Entry, Group
 from tepui.report.markup import (
     TableCell,
     definitions,
@@ -32,11 +30,9 @@ from tepui.studies import Interval, Results
 from tepui.studies.results import SHOWN
 from tepui.tasks import Prediction
 from tepui.training import Run
-from tepui.training.history import Outcome
 
 MOST = 5  # samples of a prediction
 NONE = (math.nan, math.nan)  # an interval that is not known
-NOWHERE = Path()  # what is in memory comes from no folder
 
 
 @singledispatch
@@ -47,12 +43,11 @@ def html(shown: object) -> str:
 
 @html.register
 def _evaluation(shown: Evaluation) -> str:
-    trained = Trained(str(NOWHERE), (), 0.0, shown.document(), {}, None)
-    method = MethodResult("ensemble", {}, (trained,))
-    alone = Comparison("evaluation", {}, {}, (method,))
+    trained = Trained("", (), shown.document())
+    alone = Comparison((MethodResult("ensemble", (trained,)),))
     parts = [paragraph(_first_line(shown), "facts"), score_table(alone)]
     parts += [reliability_figure(alone)] if has_reliability(alone) else []
-    parts += class_parts(_group(alone))
+    parts += class_parts(alone)
     if shown.ood or shown.mistakes:
         parts.append(auroc_table(alone))
     return _piece(*parts)
@@ -94,20 +89,6 @@ def _run(shown: Run) -> str:
     if shown.timeline:
         parts.append(seconds_table({"this run": [shown.timeline]}))
     return _piece(*parts)
-
-
-def _group(comparison: Comparison) -> Group:
-    """Return a comparison in the form that sections take."""
-    entries = tuple(
-        Entry(
-            method,
-            (NOWHERE,),
-            comparison.settings,
-            (Outcome(),) * len(method.ensembles),
-        )
-        for method in comparison.methods
-    )
-    return Group(None, entries)
 
 
 def _contradicted(shown: Prediction) -> Markup:

@@ -7,25 +7,20 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from tepui.core.provenance import short_path, with_short_paths
 from tepui.core.replacing import write_bytes
 from tepui.core.storage import reading
-from tepui.report.loading import Group, LoadedReports, ReportSource
+from tepui.report.comparison import Comparison
+from tepui.report.cost import epochs_of
+from tepui.report.loading import LoadedReports, ReportSource
 from tepui.report.markup import paragraph, part, templates
 from tepui.report.papers import Numbers, ours_alone, study_parts
-from tepui.report.run_ends import epochs_fact, kept_fact
-from tepui.report.sections import (
-    QUESTIONS,
-    SECTIONS,
-    Parts,
-)
+from tepui.report.sections import QUESTIONS, SECTIONS, Parts
 from tepui.report.wording import TIMES, with_unit
 
 PAGE = "report.html"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -68,7 +63,7 @@ def page_text(reports: LoadedReports, numbers: Numbers = ours_alone) -> str:
         .render(
             title=reports.title,
             command="" if others else _command(first),
-            facts=[] if reports.group is None else _facts(reports.group),
+            facts=[] if reports.comparison is None else _facts(reports.comparison),
             version=", ".join(sorted(versions - {""})),
             policy=POLICY,
             sections=sections_of(reports, numbers),
@@ -80,12 +75,11 @@ def page_text(reports: LoadedReports, numbers: Numbers = ours_alone) -> str:
 def sections_of(reports: LoadedReports, numbers: Numbers = ours_alone) -> list[Section]:
     """Return all sections of a page in order; those without data are left out."""
     sections = []
-    if (group := reports.group) is not None:
-        with reading(
-            group.entries[0].sources[0], "evaluations with all of their fields"
-        ):
+    if (found := reports.comparison) is not None:
+        first = found.methods[0].sources[0]
+        with reading(first, "evaluations with all of their fields"):
             for title, make in SECTIONS.items():
-                if parts := make(group):
+                if parts := make(found):
                     anchor = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
                     folded = title not in QUESTIONS
                     sections.append(Section(title, anchor, parts, folded))
@@ -97,23 +91,31 @@ def sections_of(reports: LoadedReports, numbers: Numbers = ours_alone) -> list[S
     return [*sections, Section("Reproduce", "reproduce", sources)]
 
 
-def _facts(group: Group) -> list[str]:
+def _facts(comparison: Comparison) -> list[str]:
+    methods = comparison.methods
+
     def shared(name: str, unit: str = "") -> str:
-        first, *others = {str(entry.training.get(name)) for entry in group.entries}
+        first, *others = {str(method.training.get(name)) for method in methods}
         return "" if others or first == "None" else with_unit(first, unit)
 
-    counts = sorted({len(entry.result.ensembles) for entry in group.entries})
+    counts = sorted({len(method.ensembles) for method in methods})
     ensembles = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
     members = f"{known} {TIMES} " if (known := shared("members", "member")) else ""
     data = shared("data")  # as a person wrote them, if it says more than their name
-    each = " per method" if len(group.entries) > 1 else ""
+    each = " per method" if len(methods) > 1 else ""
+    epochs = {method.label: epochs_of(method) for method in methods}
+    said = ", ".join(f"{label} {count}" for label, count in epochs.items() if count)
+    one, *others = {*epochs.values()}
+    length = f"epochs: {said}" if others else with_unit(one, "epoch") if one else ""
+    price = f" at equal {known}" if each and (known := shared("equal")) else ""
+    best = any(trained.outcome.kept for trained in comparison.ensembles())
     facts = [
-        group.title,
+        comparison.title,
         with_short_paths(data) if "(" in data else "",
         shared("model"),
         f"{members}{with_unit(ensembles, 'ensemble')}{each}",
-        epochs_fact(group.entries),
-        kept_fact(group.entries),
+        f"{length}{price}",
+        "weights of each member's best epoch kept" if best else "",
         shared("samples", "training sample"),
     ]
     return [fact for fact in facts if fact]

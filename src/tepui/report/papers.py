@@ -2,18 +2,16 @@
 
 from base64 import b64encode
 from collections.abc import Callable
-from shlex import quote
 
 from markupsafe import Markup
 
 from tepui.core.provenance import short_path
 from tepui.report.loading import Study
-from tepui.report.markup import folded, note, paragraph, picture, table
+from tepui.report.markup import folded, paragraph, part, table
 from tepui.studies.real_data import stand_ins
 from tepui.studies.results import Record
 
 MOST = 40  # rows of a table that stands open
-SMOKE = "smoke"  # the size whose numbers say nothing of a claim
 # The paper's number and ours as text; the paper's is empty where it prints none.
 Numbers = Callable[[Record], tuple[str, str]]
 
@@ -44,13 +42,9 @@ def study_parts(study: Study, numbers: Numbers) -> list[Markup]:
     if study.picture is not None:
         said = f"{results.name}: {results.title}. The numbers stand in the table below."
         encoded = b64encode(study.picture.encode()).decode()
-        parts.append(picture(encoded, said, f"{results.name}, as drawn when made."))
-    parts.append(_table(study, numbers))
-    printed = any(numbers(record)[0] for record in results.records)
-    if printed and not results.size.startswith(SMOKE):
-        command = f"tepui claims --from {quote(short_path(study.path))}"
-        parts.append(note(f"What this says of the paper's claims: {command}"))
-    return parts
+        drawn = f"{results.name}, as drawn when made."
+        parts.append(part("picture", encoded, said, drawn))
+    return [*parts, _table(study, numbers)]
 
 
 def _table(study: Study, numbers: Numbers) -> Markup:

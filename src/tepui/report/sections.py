@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from tepui.report.applied import applied_parts
 from tepui.report.by_class import class_parts
+from tepui.report.comparison import Comparison
 from tepui.report.contrasts import (
     difference_figure,
     method_sentence,
@@ -17,7 +18,6 @@ from tepui.report.contrasts import (
 )
 from tepui.report.cost import cost, price_table
 from tepui.report.heat_map import heat_maps
-from tepui.report.loading import Group
 from tepui.report.markup import definitions, folded, lead, note, part
 from tepui.report.measures import leading_measure, measures_of
 from tepui.report.members import members_parts, sets_parts
@@ -37,46 +37,41 @@ QUESTIONS = (
 )
 
 
-def claim(group: Group) -> str:
+def claim(comparison: Comparison) -> str:
     """Return the page's answers, after what is wrong with the ensembles."""
-    comparison = group.comparison
     said = [*failures(comparison), gain_sentence(comparison)]
-    said += [trust_sentence(comparison), method_sentence(group)]
+    said += [trust_sentence(comparison), method_sentence(comparison)]
     return " ".join(filter(None, said))
 
 
-def better(group: Group) -> Parts:
+def better(comparison: Comparison) -> Parts:
     """Return what averaging gains, and which ensembles or members came to nothing."""
-    comparison = group.comparison
     parts = [lead(said) for said in failures(comparison)]
     parts += [part("told", gain_sentence(comparison))]
     return [*parts, scores_figure(comparison)]
 
 
-def trusted(group: Group) -> Parts:
+def trusted(comparison: Comparison) -> Parts:
     """Return when answers are right."""
-    comparison = group.comparison
     said = [part("told", each) for each in [trust_sentence(comparison)] if each]
     return [*said, *trust_parts(comparison)]
 
 
-def methods(group: Group) -> Parts:
+def methods(comparison: Comparison) -> Parts:
     """Return how methods differ in the leading score, and what each of them cost."""
-    comparison = group.comparison
     if len(comparison.methods) == 1:
         return []
-    told = part("told", method_sentence(group))
-    return [told, *difference_figure(comparison), *price_table(group)]
+    told = part("told", method_sentence(comparison))
+    return [told, *difference_figure(comparison), *price_table(comparison)]
 
 
-def differences(group: Group) -> Parts:
+def differences(comparison: Comparison) -> Parts:
     """Return paired differences in all but the leading score."""
-    return other_differences(group.comparison) if len(group.entries) > 1 else []
+    return other_differences(comparison) if len(comparison.methods) > 1 else []
 
 
-def all_scores(group: Group) -> Parts:
+def all_scores(comparison: Comparison) -> Parts:
     """Return all scores in a table, and what the terms mean."""
-    comparison = group.comparison
     terms = {
         m.heading: m.meaning + (f"; {m.better} is better" if m.better else "")
         for m in measures_of(comparison)
@@ -88,30 +83,27 @@ def all_scores(group: Group) -> Parts:
     ]
 
 
-def corruptions(group: Group) -> Parts:
+def corruptions(comparison: Comparison) -> Parts:
     """Return the leading score under every corruption."""
-    comparison = group.comparison
     measure = leading_measure(comparison)
     if not comparison.has_shift or measure.score not in comparison.score_names:
         return []
     return [heat_maps(comparison, measure)]
 
 
-def calibration(group: Group) -> Parts:
+def calibration(comparison: Comparison) -> Parts:
     """Return how far ensembles can be taken at their word."""
-    comparison = group.comparison
     drawn = [reliability_figure(comparison)] if has_reliability(comparison) else []
-    return [*drawn, *applied_parts(group)]
+    return [*drawn, *applied_parts(comparison)]
 
 
-def unfamiliar(group: Group) -> Parts:
+def unfamiliar(comparison: Comparison) -> Parts:
     """Return how well every score finds mistakes and unfamiliar samples."""
-    comparison = group.comparison
     known = comparison.ood_sets or comparison.has_mistakes
     return [auroc_table(comparison)] if known else []
 
 
-SECTIONS: dict[str, Callable[[Group], Parts]] = {
+SECTIONS: dict[str, Callable[[Comparison], Parts]] = {
     **dict(zip(QUESTIONS, (better, trusted, methods), strict=True)),
     "Differences": differences,
     "All scores": all_scores,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tepui.report.drawing import STYLE, few_ticks, legend_below
+from tepui.report.drawing import few_ticks, grid, legend_below
 from tepui.theory.moments import FloatArray
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Panel:
 
 
 def trade_off_figure(
-    rows: Sequence[Sequence[Panel]], colors: Mapping[str, str]
+    panels: Sequence[Panel], colors: Mapping[str, str], columns: int
 ) -> "Figure":
     """Draw panels of diversity against sharpness.
 
@@ -63,21 +63,12 @@ def trade_off_figure(
     nothing but divergence are tinted. The upper bound lies right of the lower bound.
     Marks with error bars are simulated.
     """
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    height, width = len(rows), len(rows[0])
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(3.9 * width, 3.1 * height + 0.8), layout="constrained")
-        axes = figure.subplots(height, width, squeeze=False)
-        panels = [panel for row in rows for panel in row]
-        for axis, panel in zip(axes.flat, panels, strict=True):
-            _draw(axis, panel, colors)
-        for axis in axes[:, 0]:
-            axis.set_ylabel("diversity")
-        for axis in axes[-1]:
-            axis.set_xlabel("sharpness")
-        legend_below(figure, list(axes.flat), width)
+    figure, axes = grid(len(panels), columns)
+    for axis, panel in zip(axes, panels, strict=True):
+        _draw(axis, panel, colors)
+        axis.set_xlabel("sharpness")
+        axis.set_ylabel("diversity")
+    legend_below(figure, axes, columns)
     return figure
 
 

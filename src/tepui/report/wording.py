@@ -1,7 +1,6 @@
 """Numbers and lists in words, as the page's sentences and tables write them."""
 
 import math
-from collections.abc import Iterable
 
 MINUS = "−"  # noqa: RUF001 - a real minus sign
 DASH = "–"  # noqa: RUF001 - a dash, for what is not known
@@ -35,17 +34,6 @@ def ends(low: float, high: float, digits: int = 1, *, sign: bool = False) -> str
         number(end, 0 if end in LIMITS else digits, sign=sign) for end in (low, high)
     )
     return " to ".join(both)
-
-
-def listed(parts: Iterable[str]) -> str:
-    """Return parts joined by commas and "and".
-
-    Example:
-        >>> listed(["a", "b", "c"]), listed(["a"])
-        ('a, b and c', 'a')
-    """
-    *first, last = parts
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def with_unit(number: str, one: str) -> str:

@@ -13,8 +13,8 @@ References:
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
-from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -22,11 +22,9 @@ from torch import Tensor, nn
 from tepui.core.checks import require
 from tepui.core.types import check_types
 from tepui.losses import Loss, cross_entropy
-from tepui.modules.running import undisturbed
+from tepui.modules.running import device_of, undisturbed
 from tepui.sharpness.measurement import Data, Measurement, mean_of, select
 from tepui.sharpness.relative_flatness import features_and_logits
-
-Representation = Literal["features", "logits"]
 
 
 def linear_cka(first: Tensor, second: Tensor) -> Tensor:
@@ -65,19 +63,17 @@ def pairwise_cka(
     dataset: Data,
     *,
     loss: Loss = cross_entropy,
-    representation: Representation = "features",
     num_samples: int | None = None,
     batch_size: int = 256,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Return the linear CKA of every pair of models.
+    """Return the linear CKA of every pair of models' features before the last layer.
 
     Args:
         models: At least two modules with linear last layers, such as
             ``ensemble.members``; left unchanged.
-        dataset: A data set, or a loader that does not shuffle.
+        dataset: A data set.
         loss: Only tells which labels fit; features do not depend on it.
-        representation: What goes into the last layer, or comes out of it.
         num_samples: How many samples; None takes all.
         batch_size: Samples per pass; the values do not depend on it.
         generator: Draws the samples; None always draws the same ones.
@@ -87,15 +83,12 @@ def pairwise_cka(
     """
     check_types(pairwise_cka, locals())
     require(len(models) > 1, "models", "be at least two", len(models))
+    batches = select(models[0], dataset, loss, batch_size, num_samples, generator)
     features = []
-    state = None if generator is None else generator.get_state()
     for model in models:
-        if generator is not None and state is not None:
-            generator.set_state(state)
-        batches = select(model, dataset, loss, batch_size, num_samples, generator)
+        same = replace(batches, device=device_of(model))
         with undisturbed(model), features_and_logits(model) as seen:
-            which = get_args(Representation).index(representation)
-            parts = [seen(batch.inputs)[which].double().cpu() for batch in batches]
+            parts = [seen(batch.inputs)[0].double().cpu() for batch in same]
         features.append(torch.cat(parts))
     alignment = torch.eye(len(models), dtype=torch.float64)
     for i, j in combinations(range(len(models)), 2):
@@ -108,7 +101,6 @@ def cka(
     dataset: Data,
     *,
     loss: Loss = cross_entropy,
-    representation: Representation = "features",
     num_samples: int | None = None,
     batch_size: int = 256,
     generator: torch.Generator | None = None,
@@ -118,9 +110,8 @@ def cka(
     Args:
         models: At least two modules with linear last layers, such as
             ``ensemble.members``; left unchanged.
-        dataset: A data set, or a loader that does not shuffle.
+        dataset: A data set.
         loss: Only tells which labels fit; features do not depend on it.
-        representation: What goes into the last layer, or comes out of it.
         num_samples: How many samples; None takes all.
         batch_size: Samples per pass; the value does not depend on it.
         generator: Draws the samples; None always draws the same ones.
@@ -137,5 +128,5 @@ def cka(
     """
     alignment = pairwise_cka(**locals())
     rows, columns = torch.triu_indices(len(models), len(models), offset=1)
-    about = {"measure": "cka", "representation": representation, "models": len(models)}
-    return mean_of(alignment[rows, columns], about, "pair")
+    about = {"measure": "cka", "models": len(models)}
+    return mean_of(alignment[rows, columns], about)

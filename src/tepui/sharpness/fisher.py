@@ -9,7 +9,7 @@ BatchNorm in eval mode, so that samples do not affect each other. One forward an
 backward pass per batch suffice: each layer's share follows from its inputs and output
 gradients (:mod:`tepui.sharpness.layers`). Parameters used more than once are summed
 over their uses before squaring. Parameters that no layer shows are differentiated per
-sample (:mod:`tepui.sharpness.recorder`); a warning says which, why and at what cost.
+sample (:mod:`tepui.sharpness.recorder`); a warning says which and at what cost.
 
 Differs from the released code of SharpBalance: no per-sample gradient of the whole
 model is held in memory.
@@ -107,7 +107,6 @@ def fisher_trace(
     dataset: Data,
     *,
     loss: Loss = cross_entropy,
-    autocast: torch.dtype | None = None,
     num_samples: int | None = None,
     batch_size: int | None = None,
     generator: torch.Generator | None = None,
@@ -116,9 +115,8 @@ def fisher_trace(
 
     Args:
         model: Any module; left unchanged.
-        dataset: A data set, or a loader that does not shuffle.
+        dataset: A data set.
         loss: Returns one loss per sample.
-        autocast: Type of the forward pass; None keeps that of the weights.
         num_samples: How many samples; None takes all.
         batch_size: Samples per pass; the value does not depend on it.
         generator: Draws the samples; None always draws the same ones.
@@ -129,9 +127,8 @@ def fisher_trace(
     check_types(fisher_trace, locals())
     size = _batch_size(model, batch_size)
     batches = select(model, dataset, loss, size, num_samples, generator)
-    precision = None if autocast is None else str(autocast)
-    settings = batches.settings("fisher_trace", autocast=precision)
-    return mean_of(_scores(model, batches, loss, autocast), settings)
+    scores = _scores(model, batches, loss, None)
+    return mean_of(scores, batches.settings("fisher_trace"))
 
 
 def _batch_size(model: nn.Module, asked: int | None) -> int:
@@ -150,8 +147,6 @@ def _scores(
 Form = Literal["analytic", "direct"]
 Labels = Literal["empirical", "model"]
 
-LAYERS = (nn.Linear, nn.modules.conv._ConvNd)
-
 
 def fisher_rao(
     model: nn.Module,
@@ -160,7 +155,7 @@ def fisher_rao(
     loss: Loss = cross_entropy,
     method: Form = "analytic",
     labels: Labels = "empirical",
-    depth: int | Literal["auto"] = 1,
+    depth: int = 1,
     squared: bool = False,
     num_samples: int | None = None,
     batch_size: int = 256,
@@ -170,13 +165,13 @@ def fisher_rao(
 
     Args:
         model: Any module; left unchanged.
-        dataset: A data set, or a loader that does not shuffle.
+        dataset: A data set.
         loss: Returns one loss per sample.
         method: ``"analytic"`` from the outputs, or ``"direct"`` along the weights.
         labels: ``"empirical"`` takes the labels of the data; ``"model"`` the
             expectation over the model's own predictions, for cross-entropy only.
         depth: Factor of the analytic form: the number of linear layers of a
-            homogeneous network; ``"auto"`` counts linear and convolutional layers.
+            homogeneous network.
         squared: Return the square of the norm.
         num_samples: How many samples; None takes all.
         batch_size: Samples per pass; the value does not depend on it.
@@ -191,16 +186,15 @@ def fisher_rao(
         >>> layers = nn.Linear(4, 8, bias=False), nn.ReLU(), nn.Linear(8, 3, bias=False)
         >>> model = nn.Sequential(*layers)
         >>> data = Arrays(torch.randn(20, 4), torch.arange(20) % 3)
-        >>> analytic = fisher_rao(model, data, depth="auto").value
+        >>> analytic = fisher_rao(model, data, depth=2).value
         >>> direct = fisher_rao(model, data, method="direct").value
         >>> abs(analytic - direct) < 1e-5
         True
     """
     check_types(fisher_rao, locals())
-    factor = depth_of(model) if depth == "auto" else depth
-    require(factor > 0, "depth", "be positive, or 'auto'", depth)
+    require(depth > 0, "depth", "be positive", depth)
     rule = "be 1 for method='direct', which needs no factor"
-    require(method == "analytic" or factor == 1, "depth", rule, depth)
+    require(method == "analytic" or depth == 1, "depth", rule, depth)
     fits = labels == "empirical" or loss is cross_entropy
     require(fits, "loss", "be cross_entropy for labels='model'", name_of(loss))
     batches = select(model, dataset, loss, batch_size, num_samples, generator)
@@ -214,7 +208,7 @@ def fisher_rao(
             here = weights.vector
             passed = along(partial(weights.outputs, batch=batch), here, here, order=1)
             outputs, tangent = (part.double() for part in passed)
-        tangent = factor * tangent
+        tangent = depth * tangent
         if labels == "model":
             return _expected_square(outputs, tangent)
         return (_slope(outputs, batch.targets, loss) * tangent).flatten(1).sum(1) ** 2
@@ -222,17 +216,10 @@ def fisher_rao(
     with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
         values = torch.cat([squares(batch) for batch in batches])
     settings = batches.settings(
-        "fisher_rao", method=method, labels=labels, depth=factor, squared=squared
+        "fisher_rao", method=method, labels=labels, depth=depth, squared=squared
     )
     square = mean_of(values, settings)
     return square if squared else _root(square)
-
-
-def depth_of(model: nn.Module) -> int:
-    """Return the number of linear and convolutional layers of a model."""
-    count = sum(isinstance(part, LAYERS) for part in model.modules())
-    require(count > 0, "model", "have linear or convolutional layers", count)
-    return count
 
 
 def _slope(outputs: Tensor, targets: Tensor, loss: Loss) -> Tensor:

@@ -45,7 +45,6 @@ from tepui.sharpness.measurement import (
     without_nan,
 )
 from tepui.sharpness.weights import (
-    Masks,
     WeightVector,
     curvatures_along,
     normal_like,
@@ -60,7 +59,6 @@ def hessian_trace(
     *,
     loss: Loss = cross_entropy,
     num_probes: int = 20,
-    masks: Masks | None = None,
     num_samples: int | None = 500,
     batch_size: int = 100,
     generator: torch.Generator | None = None,
@@ -69,12 +67,10 @@ def hessian_trace(
 
     Args:
         model: Any module; left unchanged.
-        dataset: A data set, or a loader that does not shuffle.
+        dataset: A data set.
         loss: Returns one loss per sample.
         num_probes: How many vectors of random signs; each costs about twenty
             forward passes over the samples.
-        masks: Boolean tensors by parameter name; the Hessian is that of the weights
-            that are True.
         num_samples: How many samples; None takes all.
         batch_size: Samples per pass; the value does not depend on it.
         generator: Draws samples and probes on its device; None always draws the same.
@@ -95,7 +91,7 @@ def hessian_trace(
     require(num_probes > 0, "num_probes", "be positive", num_probes)
     stream = stream_or_default(generator)
     batches = select(model, dataset, loss, batch_size, num_samples, stream).held()
-    weights = WeightVector(model, loss, masks=masks)
+    weights = WeightVector(model, loss)
     free = weights.scale()
     with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
         ways = (free * signs_like(free, stream) for _ in range(num_probes))
@@ -117,7 +113,6 @@ def hessian_eigenvalues(
     num_eigenvalues: int = 1,
     which: Which = "LA",
     tolerance: float = 1e-4,
-    masks: Masks | None = None,
     num_samples: int | None = 500,
     batch_size: int = 100,
     generator: torch.Generator | None = None,
@@ -126,14 +121,12 @@ def hessian_eigenvalues(
 
     Args:
         model: Any module; left unchanged.
-        dataset: A data set, or a loader that does not shuffle.
+        dataset: A data set.
         loss: Returns one loss per sample.
         num_eigenvalues: How many, fewer than there are weights that may move.
         which: The largest (``"LA"``), the smallest (``"SA"``) or the largest by
             magnitude (``"LM"``), as in ``scipy.sparse.linalg.eigsh``.
         tolerance: Relative accuracy.
-        masks: Boolean tensors by parameter name; the Hessian is that of the weights
-            that are True.
         num_samples: How many samples; None takes all.
         batch_size: Samples per pass; the values do not depend on it.
         generator: Draws samples and first vector on its device; None: always the same.
@@ -154,7 +147,7 @@ def hessian_eigenvalues(
     check_types(hessian_eigenvalues, locals())
     stream = stream_or_default(generator)
     batches = select(model, dataset, loss, batch_size, num_samples, stream).held()
-    weights = WeightVector(model, loss, masks=masks)
+    weights = WeightVector(model, loss)
     free = weights.scale()
     kept = free.nonzero()[:, 0]
     rule = f"be positive and less than the number of free weights ({len(kept)})"
@@ -173,11 +166,9 @@ def hessian_eigenvalues(
         vectors = _eigenvectors(weights, batches, kept, **how)
         curvatures = [curvatures_along(weights, batches, v) for v in vectors]
     found = [mean_of(values, settings) for values in curvatures]
-
-    def rank(one: Measurement) -> float:
-        return {"LA": -one.value, "SA": one.value, "LM": -abs(one.value)}[which]
-
-    return tuple(sorted(found, key=rank))
+    sizes = [abs(one.value) if which == "LM" else one.value for one in found]
+    order = np.argsort(sizes if which == "SA" else np.negative(sizes), kind="stable")
+    return tuple(found[place] for place in order)
 
 
 def hessian_product(weights: WeightVector, batches: Selection, way: Tensor) -> Tensor:
@@ -214,7 +205,7 @@ def _eigenvectors(
 
     def product(vector: np.ndarray) -> np.ndarray:
         image = hessian_product(weights, batches, spread(vector.ravel()))
-        kept_image = without_nan(image, "weight")[kept]
+        kept_image = without_nan(image)[kept]
         return np.asarray(kept_image.double().cpu().numpy())
 
     size = len(kept)

@@ -45,7 +45,7 @@ def input_curvature(
 
     Args:
         model: Any module of floating inputs; left as it was.
-        dataset: A data set, or a loader that does not shuffle.
+        dataset: A data set.
         loss: Returns one loss per sample.
         step: How far inputs are moved along each sign.
         num_probes: How many sign vectors; each costs a forward and a backward pass.
@@ -86,7 +86,7 @@ def sample_input_curvature(
 
     Args:
         model: Any module of floating inputs; left as it was.
-        dataset: A data set, or a loader that does not shuffle.
+        dataset: A data set.
         loss: Returns one loss per sample.
         step: How far inputs are moved along each sign.
         num_probes: How many sign vectors; each costs a forward and a backward pass.

@@ -51,12 +51,10 @@ def has_rule(module: nn.Module) -> bool:
     return type(module) in RULES
 
 
-def misfit(module: nn.Module, inputs: tuple[Any, ...], samples: int) -> str | None:
-    """Return why a call does not show the samples one by one, None where it does."""
+def shows_samples(module: nn.Module, inputs: tuple[Any, ...], samples: int) -> bool:
+    """Return whether a call of a layer shows the samples one by one."""
     first = inputs[0]
-    if first.ndim >= _fewest_axes(module) and len(first) == samples:
-        return None
-    return f"is called with inputs of shape {tuple(first.shape)}, not samples first"
+    return first.ndim >= _fewest_axes(module) and len(first) == samples
 
 
 def squared_norms(

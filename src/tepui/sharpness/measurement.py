@@ -1,7 +1,7 @@
 """What a measure of sharpness looks at, and what it returns.
 
-It looks at batches, all or part of a data set or a loader, and returns a value with its
-standard error and its settings.
+It looks at batches, all or part of a data set, and returns a value with its standard
+error and its settings.
 """
 
 import math
@@ -12,23 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 
 from tepui.core.checks import class_indices, require
 from tepui.core.seeding import generator as seeded_generator
-from tepui.core.seeding import seeded
 from tepui.core.storage import finite_or_none
 from tepui.core.types import check_types
-from tepui.data.arrays import Batch, prepared
-from tepui.data.loading import (
-    SHUFFLING,
-    as_arrays,
-    at_rows,
-    inputs_to,
-    length,
-    targets_of,
-)
-from tepui.data.stored import StoredData
+from tepui.data.arrays import Batch
+from tepui.data.loading import as_arrays, at_rows, length, targets_of
 from tepui.losses import CrossEntropy, Loss, cross_entropy
 from tepui.modules.running import blocks, device_of, forward, refusal_named, undisturbed
 
@@ -63,15 +54,12 @@ class Measurement:
         }
 
 
-def mean_of(
-    values: Tensor, settings: Mapping[str, Any], kind: str = "sample"
-) -> Measurement:
+def mean_of(values: Tensor, settings: Mapping[str, Any]) -> Measurement:
     """Return the mean of independent values.
 
     Args:
         values: One value per sample, batch or draw.
         settings: Everything the mean depends on besides model and data.
-        kind: What one value belongs to; the error that reports a NaN names it.
 
     Returns:
         The mean with its standard error.
@@ -87,7 +75,7 @@ def mean_of(
     check_types(mean_of, locals())
     shape = tuple(values.shape)
     require(values.ndim > 0 and 0 not in shape, "values", "hold at least one", shape)
-    wide = without_nan(values, kind).double()
+    wide = without_nan(values).double()
     return Measurement(float(wide.mean()), _error(wide), settings)
 
 
@@ -97,23 +85,18 @@ def crossed_mean_of(values: Tensor, settings: Mapping[str, Any]) -> Measurement:
     Neither rows nor columns are independent, so the variances of both means are added;
     what is particular to one draw at one sample counts twice, on the safe side.
     """
-    wide = without_nan(values, "(draw, sample)").double()
+    wide = without_nan(values).double()
     errors = [_error(wide.mean(axis)) for axis in (0, 1)]
     defined = [error for error in errors if not math.isnan(error)]
     error = math.hypot(*defined) if defined else math.nan
     return Measurement(float(wide.mean()), error, settings)
 
 
-def without_nan(values: Tensor, kind: str) -> Tensor:
-    """Return values unchanged, or raise naming the first that is NaN."""
-    bad = values.isnan()
-    if bad.any():
-        where = bad.nonzero()[0].tolist()
-        first = where[0] if len(where) == 1 else tuple(where)
-        raise ValueError(
-            f"values that the model gives must not be NaN, got {int(bad.sum())} NaN "
-            f"value(s) of {values.numel()}, the first at {kind} {first}"
-        )
+def without_nan(values: Tensor) -> Tensor:
+    """Return values unchanged, or raise if one is NaN."""
+    bad, rule = int(values.isnan().sum()), "not be NaN"
+    found = f"{bad} NaN value(s) of {values.numel()}"
+    require(bad == 0, "values that the model gives", rule, found)
     return values
 
 
@@ -124,7 +107,7 @@ def _error(values: Tensor) -> float:
     return float(values.std() / len(values) ** 0.5)
 
 
-Data = Dataset[Any] | DataLoader[Any]
+Data = Dataset[Any]
 
 KEPT_BYTES = 2**30
 
@@ -134,10 +117,10 @@ class Selection:
     """Batches that can be iterated over any number of times, always the same.
 
     Attributes:
-        dataset: A map-style data set of ``(x, y)``, or a loader that does not shuffle.
+        dataset: A map-style data set of ``(x, y)``.
         loss: The loss that is measured.
         device: Where the batches go.
-        rows: Rows of each batch; for a loader only their numbers matter.
+        rows: Rows of each batch.
         classes: If given, labels are checked against it on the host.
         kept: Batches that have been read already.
     """
@@ -155,8 +138,6 @@ class Selection:
     def __iter__(self) -> Iterator[Batch]:
         if self.kept is not None:
             yield from self.kept
-        elif isinstance(self.dataset, DataLoader):
-            yield from self._from_loader(self.dataset)
         else:
             yield from at_rows(
                 self.dataset, self.rows, device=self.device, num_classes=self.classes
@@ -188,32 +169,13 @@ class Selection:
     def held(self) -> "Selection":
         """Return the same batches, read only once if there is room for them.
 
-        Those of data that stay in storage are read again and again where they are
-        large.
+        Large ones are read again and again.
         """
-        data = self.dataset
-        if not isinstance(data, DataLoader) and as_arrays(data) is not None:
+        if as_arrays(self.dataset) is not None:
             return self
-        if isinstance(data, StoredData):
-            size = sum(part.nbytes for part in tree_leaves(next(iter(self)).inputs))
-            if size * len(self) > KEPT_BYTES:
-                return self
-        return replace(self, kept=tuple(self))
-
-    def _from_loader(self, loader: DataLoader[Any]) -> Iterator[Batch]:
-        # Transforms that draw from torch's generator draw alike in every pass.
-        with seeded("selection"):
-            for row, item in zip(self.rows, loader, strict=False):
-                if not isinstance(item, tuple | list) or len(item) != 2:
-                    kind = type(item).__name__
-                    raise ValueError(f"dataset must yield pairs (x, y), got {kind}")
-                inputs, targets = item
-                if self.classes is not None:
-                    class_indices(targets, self.classes)
-                inputs = prepared(inputs_to(inputs, self.device), None)
-                targets = targets.to(self.device, non_blocking=True)
-                batch = Batch(inputs, targets, row.to(self.device))
-                yield batch.take(slice(len(row))) if len(row) < len(targets) else batch
+        size = sum(part.nbytes for part in tree_leaves(next(iter(self)).inputs))
+        large = size * len(self) > KEPT_BYTES
+        return self if large else replace(self, kept=tuple(self))
 
 
 def select(
@@ -231,9 +193,9 @@ def select(
 
     Args:
         model: The model that will see them.
-        dataset: A map-style data set of ``(x, y)``, or a loader that does not shuffle.
+        dataset: A map-style data set of ``(x, y)``.
         loss: Returns one loss per sample; class labels are checked for cross-entropy.
-        batch_size: Samples per batch of a data set; a loader has its own.
+        batch_size: Samples per batch.
         num_samples: How many samples; None takes all.
         generator: Draws them; None always draws the same ones.
         mixed: Draw the order too, and leave out a smaller last batch.
@@ -249,15 +211,11 @@ def select(
     require(batch_size > 0, "batch_size", "be positive", batch_size)
     enough = num_samples is None or num_samples > 0
     require(enough, "num_samples", "be positive", num_samples)
-    if isinstance(dataset, DataLoader):
-        rows = _loader_rows(dataset, num_samples)
-    else:
-        available = length(dataset)
-        wanted = min(num_samples or available, available)
-        drawn = _drawn(available, wanted, generator, mixed)
-        rows = list(drawn.split(batch_size))
-        if mixed and len(rows) > 1 and len(rows[-1]) < batch_size:
-            rows.pop()
+    available = length(dataset)
+    wanted = min(num_samples or available, available)
+    rows = list(_drawn(available, wanted, generator, mixed).split(batch_size))
+    if mixed and len(rows) > 1 and len(rows[-1]) < batch_size:
+        rows.pop()
     chosen = Selection(dataset, loss, device_of(model), rows)
     return replace(chosen, classes=_checked_classes(model, chosen, pixels))
 
@@ -288,21 +246,6 @@ def _drawn(
     return rows if mixed else rows.sort().values
 
 
-def _loader_rows(loader: DataLoader[Any], num_samples: int | None) -> list[Tensor]:
-    rule = "keep its order, so that models can be compared (shuffle=False)"
-    shuffling = isinstance(loader.sampler, SHUFFLING)
-    sampler = f"a loader with {type(loader.sampler).__name__}"
-    require(not shuffling, "dataset", rule, sampler)
-    batch_size = loader.batch_size
-    even = batch_size is not None and loader.batch_sampler is not None
-    rule = "be a data set, or a loader with batches of one size"
-    require(even, "dataset", rule, "a loader with a batch sampler of its own")
-    available = len(loader.sampler)  # type: ignore[arg-type]
-    require(available > 0, "dataset", "hold at least one sample", available)
-    rows = torch.arange(min(num_samples or available, available)).split(batch_size or 1)
-    return list(rows[: len(loader)])
-
-
 def _checked_classes(model: nn.Module, chosen: Selection, pixels: bool) -> int | None:
     """Run two samples, so that a misfit is reported in words and not by a GPU."""
     first = next(iter(chosen))
@@ -315,8 +258,7 @@ def _checked_classes(model: nn.Module, chosen: Selection, pixels: bool) -> int |
     require(rows_fit, "model", rule, tuple(outputs.shape))
     classes = _classes(outputs, few.targets, chosen.loss, pixels)
     if classes is not None:
-        data = chosen.dataset
-        targets = None if isinstance(data, DataLoader) else targets_of(data)
+        targets = targets_of(chosen.dataset)
         if targets is None:
             class_indices(first.targets, classes)
         else:

@@ -24,7 +24,7 @@ from tepui.data.arrays import Batch, Inputs
 from tepui.losses import Loss, cross_entropy
 from tepui.modules.running import one_sample, undisturbed
 from tepui.sharpness.measurement import Data, Measurement, mean_of, select
-from tepui.sharpness.weights import Masks, WeightVector
+from tepui.sharpness.weights import WeightVector
 
 
 def ntk_logdet(
@@ -32,7 +32,6 @@ def ntk_logdet(
     dataset: Data,
     *,
     loss: Loss = cross_entropy,
-    masks: Masks | None = None,
     num_samples: int | None = 500,
     batch_size: int = 5,
     generator: torch.Generator | None = None,
@@ -41,9 +40,8 @@ def ntk_logdet(
 
     Args:
         model: Any module; left unchanged.
-        dataset: A data set, or a loader that does not shuffle.
+        dataset: A data set.
         loss: Only tells which labels fit; the kernel is that of the outputs.
-        masks: Boolean tensors by parameter name; weights that are False do not count.
         num_samples: How many samples in total; None takes all.
         batch_size: Samples per kernel: the value depends on it. Memory grows with
             samples times parameters.
@@ -65,7 +63,7 @@ def ntk_logdet(
     batches = select(
         model, dataset, loss, batch_size, num_samples, generator, mixed=True
     )
-    weights = WeightVector(model, loss, masks=masks)
+    weights = WeightVector(model, loss)
     free = weights.scale()
 
     def summed(vector: Tensor, inputs: Inputs) -> Tensor:
@@ -83,4 +81,4 @@ def ntk_logdet(
     with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
         values = torch.stack([logdet(batch).detach() for batch in batches])
     about = {"measure": "ntk_logdet", "masked": weights.masked}
-    return mean_of(values, about | batches.sizes, "batch")
+    return mean_of(values, about | batches.sizes)

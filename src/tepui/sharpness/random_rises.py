@@ -28,7 +28,7 @@ weights, and for :math:`\rho` near 0.005 and millions of weights too small for f
 The paper that uses it (Understanding Deep Learning Requires Rethinking Sharpness) does
 not specify the norm of the step; only ``"elementwise"`` fits the size of its values.
 Its predecessor divides by :math:`\rho`, takes the largest of ten draws and moves
-BatchNorm's running statistics too; these are options here.
+BatchNorm's running statistics too.
 
 References:
     Andriushchenko et al., A Modern Look at the Relationship between Sharpness and
@@ -36,7 +36,6 @@ References:
     Efficiently Improving Generalization, ICLR 2021.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, overload
 
@@ -55,7 +54,6 @@ from tepui.sharpness.measurement import (
     select,
 )
 from tepui.sharpness.weights import (
-    Masks,
     WeightVector,
     normal_like,
     rises,
@@ -87,7 +85,6 @@ def average_case(  # type: ignore[misc]  # the overloads leave other options ope
     adaptive: bool = True,
     num_draws: int = 100,
     normalize_logits: bool = False,
-    masks: Masks | None = None,
     num_samples: int | None = 500,
     batch_size: int = 500,
     generator: torch.Generator | None = None,
@@ -96,7 +93,7 @@ def average_case(  # type: ignore[misc]  # the overloads leave other options ope
 
     Args:
         model: Any module; left unchanged.
-        dataset: A data set, or a loader that does not shuffle.
+        dataset: A data set.
         loss: Returns one loss per sample.
         rho: Standard deviation of a weight's change, or its bound for ``"linf"``; or
             several.
@@ -104,7 +101,6 @@ def average_case(  # type: ignore[misc]  # the overloads leave other options ope
         adaptive: Measure changes relative to each weight.
         num_draws: How many changes; each costs one pass over the samples per ``rho``.
         normalize_logits: Take the scale of the logits out, as the released code can.
-        masks: Boolean tensors by parameter name; weights that are False stay.
         num_samples: How many samples; None takes all.
         batch_size: Samples per pass; the value does not depend on it.
         generator: Draws samples and changes on its device; None always draws the same.
@@ -129,7 +125,7 @@ def average_case(  # type: ignore[misc]  # the overloads leave other options ope
     require(num_draws > 0, "num_draws", "be positive", num_draws)
     stream = stream_or_default(generator)
     batches = select(model, dataset, loss, batch_size, num_samples, stream).held()
-    weights = WeightVector(model, loss, masks=masks, normalize_logits=normalize_logits)
+    weights = WeightVector(model, loss, normalize_logits=normalize_logits)
     scale = weights.scale(adaptive=adaptive)
     reaches = [radius * scale for radius in radii]
     draw = normal_like if norm == "l2" else uniform_like
@@ -154,7 +150,6 @@ def average_case(  # type: ignore[misc]  # the overloads leave other options ope
 
 
 Mode = Literal["elementwise", "l2"]
-Reduction = Literal["mean", "max"]
 
 
 def sam_sharpness(
@@ -165,10 +160,6 @@ def sam_sharpness(
     rho: float = 0.005,
     mode: Mode = "elementwise",
     num_draws: int = 100,
-    reduction: Reduction = "mean",
-    divide_by_rho: bool = False,
-    perturb_buffers: bool = False,
-    masks: Masks | None = None,
     num_samples: int | None = None,
     batch_size: int = 1024,
     generator: torch.Generator | None = None,
@@ -177,23 +168,17 @@ def sam_sharpness(
 
     Args:
         model: Any module; left unchanged.
-        dataset: A data set, or a loader that does not shuffle; random transforms of
-            the data set draw the same numbers in every pass.
+        dataset: A data set; random transforms draw the same numbers in every pass.
         loss: Returns one loss per sample.
         rho: How far away the places are.
         mode: ``"elementwise"``, or ``"l2"`` for a step of length ``rho``.
         num_draws: How many places; each costs one pass over the samples.
-        reduction: The mean over places, or the ``"max"`` of their mean changes.
-        divide_by_rho: Return the change per unit of ``rho``.
-        perturb_buffers: Move floating buffers too, such as running statistics.
-        masks: Boolean tensors by parameter name; weights that are False stay.
         num_samples: How many samples; None takes all.
         batch_size: Samples per pass; the value does not depend on it.
         generator: Draws samples and places on its device; None always draws the same.
 
     Returns:
-        A value, with its standard error over draws and samples (NaN for ``"max"``).
-        It can be negative.
+        A value, with its standard error over draws and samples. It can be negative.
 
     Example:
         >>> from tepui.data import Arrays
@@ -209,7 +194,7 @@ def sam_sharpness(
     require(num_draws > 0, "num_draws", "be positive", num_draws)
     stream = stream_or_default(generator)
     batches = select(model, dataset, loss, batch_size, num_samples, stream).held()
-    weights = WeightVector(model, loss, masks=masks, with_buffers=perturb_buffers)
+    weights = WeightVector(model, loss)
     free = weights.scale()
 
     def offsets() -> Iterator[Tensor]:
@@ -224,13 +209,6 @@ def sam_sharpness(
         rho=float(rho),
         mode=mode,
         draws=num_draws,
-        reduction=reduction,
-        divide_by_rho=divide_by_rho,
-        perturb_buffers=perturb_buffers,
         masked=weights.masked,
     )
-    mean = crossed_mean_of(values / rho if divide_by_rho else values, settings)
-    if reduction == "mean":
-        return mean
-    highest = values.double().mean(1).max() / (rho if divide_by_rho else 1)
-    return Measurement(float(highest), math.nan, settings)
+    return crossed_mean_of(values, settings)

@@ -17,7 +17,7 @@ What later batches reveal is added, and the batch is scored again.
 import inspect
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Self
@@ -34,10 +34,11 @@ from tepui.data.arrays import Batch, Inputs, map_inputs
 from tepui.losses import Loss
 from tepui.modules.pruning import masks_of
 from tepui.modules.running import as_taken, blocks, forward, one_sample, over_samples
-from tepui.sharpness.layers import gradients, has_rule, misfit, squared_norms
+from tepui.sharpness.layers import gradients, has_rule, shows_samples, squared_norms
 
 # What rounding may do to a score or a layer's share of it, and to a share of no weight.
 TOLERANCE, OF_SCORE = 1e-3, 1e-5
+NAMED = 4  # parameters, in one sentence
 
 
 class Recorder:
@@ -57,12 +58,10 @@ class Recorder:
             for part in model.modules()
             if has_rule(part) and (leaves := self._leaves(part, ("weight", "bias")))
         }
-        self.hidden: dict[str, str] = {}
+        self.hidden: set[str] = set()
         for part in model.modules():
             unruled = set(self._leaves(part)) - set(self.layers.get(part, {}))
-            self._hide(
-                (id(getattr(part, leaf)) for leaf in unruled), "has no per-sample rule"
-            )
+            self._hide(id(getattr(part, leaf)) for leaf in unruled)
         uses = Counter(
             key for leaves in self.layers.values() for key in leaves.values()
         )
@@ -110,10 +109,11 @@ class Recorder:
         if not new:
             return
         self.told.update(new)
-        reasons = _listed(self.model, {name: self.hidden[name] for name in new})
+        more = [f"{len(new) - NAMED} more"] if len(new) > NAMED else []
         warn(
-            f"{reasons}: for the Fisher trace of {type(self.model).__name__} these are "
-            "differentiated sample by sample, which is as exact and slower"
+            f"{', '.join(new[:NAMED] + more)}: for the Fisher trace of "
+            f"{type(self.model).__name__} these are differentiated sample by sample, "
+            "which is as exact and slower"
         )
 
     def _check(self, few: Batch) -> None:
@@ -129,9 +129,8 @@ class Recorder:
                 continue
         except torch.OutOfMemoryError:
             raise
-        except RuntimeError as error:
-            cause = str(error).splitlines()[0]
-            self._hide(self.names, f"cannot be watched ({cause})")
+        except RuntimeError:
+            self._hide(self.names)
 
     def _exposed(self, few: Batch, plain: dict[str, Tensor]) -> bool:
         """Hide parameters whose part of the scores is wrong; return if any were."""
@@ -139,9 +138,9 @@ class Recorder:
         total = torch.stack(list(plain.values())).sum(0).double()
         scores = self._settled(few, _probe, None).double()
         wrong = self._wrong(plain, total)
-        self._hide(wrong, "is used in ways its calls do not show")
+        self._hide(wrong)
         if not wrong and not _close(scores, total, TOLERANCE):
-            self._hide(self.names, "does not add up with the others")
+            self._hide(self.names)
         return len(self.hidden) > before
 
     def _wrong(self, plain: dict[str, Tensor], total: Tensor) -> set[int]:
@@ -176,14 +175,14 @@ class Recorder:
     def _learned(self) -> bool:
         """Note which layers are called in ways not seen before; return if any were."""
         before = len(self.hidden), len(self.repeated)
-        for layer, reason in self.misfits.items():
-            self._hide(self._visible(layer).values(), reason)
+        for layer in self.misfits:
+            self._hide(self._visible(layer).values())
         for layer in self.layers:
             keys = self._visible(layer).values()
             if self.calls[layer] > 1:
                 self.repeated |= set(keys)
             if layer not in self.calls and not self.checked:
-                self._hide(keys, "is not called itself")
+                self._hide(keys)
         return before != (len(self.hidden), len(self.repeated))
 
     def _layered(
@@ -217,7 +216,7 @@ class Recorder:
     def _begin(self, samples: int = 0) -> None:
         self.samples = samples
         self.calls: Counter[nn.Module] = Counter()
-        self.misfits: dict[nn.Module, str] = {}
+        self.misfits: set[nn.Module] = set()
         self.roots: list[Tensor] = []
         self.shares: list[tuple[nn.Module, Tensor]] = []
         self.summed: dict[int, Tensor] = {}
@@ -235,9 +234,8 @@ class Recorder:
         if not torch.is_grad_enabled():
             return None
         inputs = _in_order(layer, arguments, keywords)
-        reason = misfit(layer, inputs, self.samples)
-        if reason is not None:
-            self.misfits[layer] = reason
+        if not shows_samples(layer, inputs, self.samples):
+            self.misfits.add(layer)
             return None
         if not output.requires_grad:
             # Gradients are asked for here; the copy may be changed in place after.
@@ -271,9 +269,8 @@ class Recorder:
                 alive = value * self.masks[key] if key in self.masks else value
                 self.summed[key] = self.summed.get(key, 0) + alive
 
-    def _hide(self, keys: Iterable[int], reason: str) -> None:
-        for key in keys:
-            self.hidden.setdefault(self.names[key], reason)
+    def _hide(self, keys: Iterable[int]) -> None:
+        self.hidden |= {self.names[key] for key in keys}
 
     def _visible(self, layer: nn.Module) -> dict[str, int]:
         """Return a layer's parameters that are not hidden: name in the layer, key."""
@@ -335,25 +332,6 @@ def _frozen(parameters: Iterable[Tensor]) -> Iterator[None]:
             parameter.requires_grad_(True)
 
 
-# Modules named in one sentence.
-NAMED = 4
-
-
-def _listed(model: nn.Module, reasons: Mapping[str, str]) -> str:
-    """Return the modules that parameters belong to, each with its reason."""
-    by_owner: dict[str, str] = {}
-    for name, reason in reasons.items():
-        owner, _, leaf = name.rpartition(".")
-        kind = type(model.get_submodule(owner)).__name__
-        label = f"{owner or 'the model'} ({kind})"
-        if not owner and any(True for _ in model.children()):
-            label = f"{leaf} (of {kind} itself)"
-        by_owner.setdefault(label, reason)
-    told = [f"{owner} {reason}" for owner, reason in by_owner.items()]
-    more = [f"{len(told) - NAMED} more"] if len(told) > NAMED else []
-    return ", ".join(told[:NAMED] + more)
-
-
 # Elements of one block of whole per-sample gradients.
 WHOLE_GRADIENT_ELEMENTS = 2**27
 
@@ -410,7 +388,7 @@ def _norms_by_block(
         return loss(forward(called, taken), target[None])[0]
 
     for part in blocks(batch, samples_at_a_time(inner.values())):
-        with _vectorizable(model):
+        with _vectorizable():
             by_name = _gradients(sample_loss, inner, part)
         alive = {n: g * masks[n] if n in masks else g for n, g in by_name.items()}
         yield {n: g.detach().square().flatten(1).sum(1) for n, g in alive.items()}
@@ -449,16 +427,8 @@ def _gradients_by_autograd(
 
 
 @contextmanager
-def _vectorizable(model: nn.Module) -> Iterator[None]:
-    """Run kernels that vectorize: plain attention, tables with dense gradients."""
-    kinds = (nn.Embedding, nn.EmbeddingBag)
-    tables = [p for p in model.modules() if isinstance(p, kinds) and p.sparse]
-    for table in tables:
-        table.sparse = False
-    try:
-        with sdpa_kernel(SDPBackend.MATH), layer_by_layer(), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "There is a performance drop")
-            yield
-    finally:
-        for table in tables:
-            table.sparse = True
+def _vectorizable() -> Iterator[None]:
+    """Run kernels that vectorize, such as plain attention."""
+    with sdpa_kernel(SDPBackend.MATH), layer_by_layer(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "There is a performance drop")
+        yield

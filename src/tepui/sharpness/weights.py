@@ -3,7 +3,7 @@
 What random vectors do to the loss follows: rises along offsets, and curvatures.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,6 @@ from tepui.modules.running import as_taken, forward
 from tepui.sharpness.measurement import Selection
 
 Parameters = dict[str, Tensor]
-Masks = Mapping[str, Tensor]
 
 
 def trainable(model: nn.Module) -> Parameters:
@@ -121,15 +120,12 @@ class WeightVector:
     Args:
         model: The model.
         loss: Returns one loss per sample.
-        masks: Boolean tensors by parameter name; weights that are False may not move.
-            None takes the masks of a pruned model.
         normalize_logits: Divide logits by their norm first, so that their scale does
             not count.
-        with_buffers: Let floating-point buffers be part of the vector.
 
     Attributes:
         vector: The weights as they are.
-        masked: Whether there is a mask.
+        masked: Whether the model is pruned; what it lost may not move.
     """
 
     def __init__(
@@ -137,16 +133,10 @@ class WeightVector:
         model: nn.Module,
         loss: Loss,
         *,
-        masks: Masks | None = None,
         normalize_logits: bool = False,
-        with_buffers: bool = False,
     ) -> None:
-        values = trainable(model)
-        if with_buffers:
-            values |= {n: b for n, b in model.named_buffers() if b.is_floating_point()}
-        self._values = values
-        pruned = {n: m for n, m in masks_of(model).items() if n in values}
-        self._masks: Masks = pruned if masks is None else masks
+        self._values = values = trainable(model)
+        self._masks = {n: m for n, m in masks_of(model).items() if n in values}
         self.masked = bool(self._masks)
         self._sizes = [value.numel() for value in values.values()]
         self._outputs = outputs_at(model)
@@ -212,22 +202,14 @@ class WeightVector:
             adaptive: By its own size instead of by one.
 
         Returns:
-            The shape of :attr:`vector`; zero where a mask is False.
+            The shape of :attr:`vector`; zero for pruned weights.
         """
         far = self.vector.abs() if adaptive else torch.ones_like(self.vector)
         if not self.masked:
             return far
-        unknown = [name for name in self._masks if name not in self._values]
-        require(not unknown, "masks", "name trainable parameters", unknown)
-        free = []
-        for name, value in self._values.items():
-            mask = self._masks.get(name, torch.ones_like(value, dtype=torch.bool))
-            fits = mask.shape == value.shape and mask.dtype == torch.bool
-            rule = f"be boolean of shape {tuple(value.shape)}"
-            actual = f"{mask.dtype} of shape {tuple(mask.shape)}"
-            require(fits, f"masks[{name!r}]", rule, actual)
-            free.append(mask.flatten().to(value.device))
-        return far * torch.cat(free)
+        named = self._values.items()
+        kept = [self._masks.get(name, torch.ones_like(v)) for name, v in named]
+        return far * torch.cat([mask.flatten() for mask in kept])
 
 
 def rises(
@@ -259,18 +241,18 @@ def stream_or_default(generator: torch.Generator | None) -> torch.Generator:
 
 def normal_like(vector: Tensor, generator: torch.Generator) -> Tensor:
     """Return a standard normal vector, drawn on the generator's device."""
-    drawn = torch.randn(
-        vector.shape, generator=generator, device=generator.device, dtype=vector.dtype
-    )
-    return drawn.to(vector.device)
+    return _drawn(torch.randn, vector, generator)
 
 
 def uniform_like(vector: Tensor, generator: torch.Generator) -> Tensor:
     """Return a vector uniform in (-1, 1), drawn on the generator's device."""
-    drawn = torch.rand(
-        vector.shape, generator=generator, device=generator.device, dtype=vector.dtype
-    )
-    return 2 * drawn.to(vector.device) - 1
+    return 2 * _drawn(torch.rand, vector, generator) - 1
+
+
+def _drawn(draw: Any, vector: Tensor, generator: torch.Generator) -> Tensor:
+    how = {"generator": generator, "device": generator.device, "dtype": vector.dtype}
+    drawn: Tensor = draw(vector.shape, **how)
+    return drawn.to(vector.device)
 
 
 def signs_like(vector: Tensor, generator: torch.Generator) -> Tensor:

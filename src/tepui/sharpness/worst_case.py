@@ -52,7 +52,7 @@ from tepui.sharpness.measurement import (
     radii_of,
     select,
 )
-from tepui.sharpness.weights import Masks, WeightVector
+from tepui.sharpness.weights import WeightVector
 
 Norm = Literal["l2", "linf"]
 Slope = Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -267,7 +267,6 @@ def worst_case(  # type: ignore[misc]  # the overloads leave other options open
     num_steps: int = 20,
     ascent: Ascent = "exact",
     normalize_logits: bool = False,
-    masks: Masks | None = None,
     num_samples: int | None = 500,
     batch_size: int = 5,
     generator: torch.Generator | None = None,
@@ -276,7 +275,7 @@ def worst_case(  # type: ignore[misc]  # the overloads leave other options open
 
     Args:
         model: Any module; left unchanged.
-        dataset: A data set, or a loader that does not shuffle. The paper takes training
+        dataset: A data set. The paper takes training
             data without augmentation.
         loss: Returns one loss per sample.
         rho: Size of the neighborhood, or several.
@@ -286,7 +285,6 @@ def worst_case(  # type: ignore[misc]  # the overloads leave other options open
         ascent: ``"exact"`` in the steps it takes, or ``"released"``, that of the
             published code.
         normalize_logits: Take the scale of the logits out, as the released code can.
-        masks: Boolean tensors by parameter name; weights that are False stay.
         num_samples: How many samples in total; None takes all.
         batch_size: Samples that share a perturbation: the value depends on it.
         generator: Draws the samples; None always draws the same ones.
@@ -312,7 +310,7 @@ def worst_case(  # type: ignore[misc]  # the overloads leave other options open
     batches = select(
         model, dataset, loss, batch_size, num_samples, generator, mixed=True
     )
-    weights = WeightVector(model, loss, masks=masks, normalize_logits=normalize_logits)
+    weights = WeightVector(model, loss, normalize_logits=normalize_logits)
     scale = weights.scale(adaptive=adaptive)
     settings = batches.settings(
         "worst_case",
@@ -338,7 +336,7 @@ def worst_case(  # type: ignore[misc]  # the overloads leave other options open
     with undisturbed(model):
         values = over_batches(rises, batches)
     several = tuple(
-        mean_of(column, {**settings, "rho": float(r)}, "batch")
+        mean_of(column, {**settings, "rho": float(r)})
         for r, column in zip(radii, values.T, strict=True)
     )
     return several if isinstance(rho, Sequence) else several[0]
@@ -369,11 +367,8 @@ def over_batches(
             continue
         if on_cuda and number == 1:
             lanes = _captured(measure, batch, wanted)
-        lane = lanes[number % len(lanes)] if lanes else None
-        if lane is not None and lane.fits(batch):
-            results.append(lane(batch))
-        else:
-            results.append(measure(batch))
+        lane = lanes[number % len(lanes)] if lanes else measure
+        results.append(lane(batch))
     for lane in lanes:
         lane.join()
     return torch.stack(results)
@@ -389,11 +384,6 @@ class _Lane:
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph, stream=self._stream):
             self._result = measure(fixed)
-
-    def fits(self, batch: Batch) -> bool:
-        """Return whether a batch has the captured shapes."""
-        shapes = [tensor.shape for tensor in self._inputs]
-        return shapes == [tensor.shape for tensor in _tensors(batch)]
 
     def __call__(self, batch: Batch) -> Tensor:
         """Queue the function for a batch; the result is ready after :meth:`join`."""

@@ -6,11 +6,11 @@ tepui's classes; code of your own is given again when an estimator is loaded.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from tepui.core.spec import read_argument, written
 from tepui.core.storage import read_document, reading, tensors_digest, write_document
 from tepui.core.types import check_types
 from tepui.data.arrays import Arrays, Normalize
+from tepui.data.preparation import Preparation
 from tepui.ensembles.ensemble import FILE as ENSEMBLE
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.feature_detectors import DISTANCE, FeatureDetectors, RowDistance
@@ -38,8 +39,7 @@ from tepui.metrics.held_out_scores import LEVEL, unfamiliar_at
 from tepui.models import MLP
 from tepui.modules.state import weights_digest
 from tepui.training import SGD, Cosine, EarlyStopping, fit
-from tepui.training.optimizer import Optimizer
-from tepui.training.schedule import Schedule
+from tepui.training.optimizer import Optimizer, Schedule
 
 Array = NDArray[Any]
 ModelFactory = Callable[[int, int], nn.Module]
@@ -108,7 +108,24 @@ class EnsembleEstimator(BaseEstimator, ABC):
         """
         check_is_fitted(self)
         self.ensemble_.save(path, overwrite)
-        return write_estimator(self, Path(path))
+        folder = Path(path)
+        parameters = self.get_params(deep=False)
+        learned = {name: getattr(self, name, None) for name in LEARNED}
+        document = {
+            "estimator": type(self).__name__,
+            "parameters": {name: _text(value) for name, value in parameters.items()},
+            "ensemble": tensors_digest(folder / ENSEMBLE),
+            "wide": self.ensemble_.dtype == torch.float64,
+            "features": self.n_features_in_,
+            "flat": self._flat,
+            "learned": {
+                name: {"values": array.tolist(), "type": array.dtype.str}
+                for name, array in learned.items()
+                if array is not None
+            },
+        }
+        write_document(folder / FILE, KIND, document)
+        return folder
 
     @classmethod
     def load(cls, path: str | Path, **parameters: Any) -> Self:
@@ -127,7 +144,32 @@ class EnsembleEstimator(BaseEstimator, ABC):
             ValueError: If the folder is damaged, holds another kind of estimator, or a
                 parameter of your own is missing.
         """
-        return read_estimator(cls, Path(path), parameters)
+        folder = Path(path)
+        file = folder / FILE
+        if not file.exists():
+            raise FileNotFoundError(f"no estimator in {folder}")
+        document = read_document(file, KIND)
+        with reading(file, "an estimator"):
+            name = document["estimator"]
+            require(name == cls.__name__, str(file), f"hold {cls.__name__}", name)
+            stored = {
+                name: _value(name, text, file)
+                for name, text in document["parameters"].items()
+                if name not in parameters
+            }
+            estimator = cls(**stored, **parameters)
+            estimator.n_features_in_ = int(document["features"])
+            estimator._flat = bool(document["flat"])
+            for name, array in document["learned"].items():
+                one_of(f"learned in {file}", name, LEARNED)
+                setattr(estimator, name, _array(array["values"], array["type"], file))
+            rule = "describe the ensemble beside it"
+            same = document["ensemble"] == tensors_digest(folder / ENSEMBLE)
+            require(same, str(file), rule, "another one's digest")
+            dtype = torch.float64 if document["wide"] else torch.float32
+        own = None if estimator.model is None else partial(estimator._member, dtype)
+        estimator.ensemble_ = load(folder, own).to(estimator.device)
+        return estimator
 
     def unfamiliarity(self, X: Any) -> Array:
         """Return how many of the held-out rows look more familiar than each row.
@@ -249,11 +291,15 @@ class EnsembleEstimator(BaseEstimator, ABC):
         inputs = torch.tensor(X, dtype=self.ensemble_.dtype)
         return self.ensemble_.predict(inputs, raw=True)
 
-    def _prepared(self, inputs: Tensor) -> Tensor:
-        """Return checked rows as networks see them."""
+    @property
+    def _preparation(self) -> Preparation:
         preparation = self.ensemble_.preparation
         assert preparation is not None, "fit gives the ensemble its preparation"
-        rows = preparation.tensors(inputs)
+        return preparation
+
+    def _prepared(self, inputs: Tensor) -> Tensor:
+        """Return checked rows as networks see them."""
+        rows = self._preparation.tensors(inputs)
         assert isinstance(rows, Tensor), "a table is one tensor"
         return rows
 
@@ -272,9 +318,7 @@ class EnsembleEstimator(BaseEstimator, ABC):
     def _held_out(self, X: Array, targets: Tensor) -> Arrays:
         """Return checked data as the ensemble learned from such."""
         inputs = torch.tensor(X, dtype=self.ensemble_.dtype)
-        preparation = self.ensemble_.preparation
-        assert preparation is not None, "fit gives the ensemble its preparation"
-        return Arrays(inputs, targets, preparation.normalize)
+        return Arrays(inputs, targets, self._preparation.normalize)
 
 
 def weighted_rows(
@@ -310,64 +354,6 @@ def as_array(values: Tensor) -> Array:
     """Return numbers of a prediction as scikit-learn has them."""
     array: Array = values.cpu().numpy()
     return array
-
-
-Estimator = TypeVar("Estimator", bound=EnsembleEstimator)
-
-
-def write_estimator(estimator: EnsembleEstimator, folder: Path) -> Path:
-    """Write what an estimator is beside its ensemble, which lies in the folder."""
-    parameters = estimator.get_params(deep=False)
-    learned = {name: getattr(estimator, name, None) for name in LEARNED}
-    digest = tensors_digest(folder / ENSEMBLE)
-    document = {
-        "estimator": type(estimator).__name__,
-        "parameters": {name: _text(value) for name, value in parameters.items()},
-        "ensemble": digest,
-        "wide": estimator.ensemble_.dtype == torch.float64,
-        "features": estimator.n_features_in_,
-        "flat": estimator._flat,
-        "learned": {
-            name: {"values": array.tolist(), "type": array.dtype.str}
-            for name, array in learned.items()
-            if array is not None
-        },
-    }
-    write_document(folder / FILE, KIND, document)
-    return folder
-
-
-def read_estimator(
-    kind: type[Estimator], folder: Path, given: Mapping[str, Any]
-) -> Estimator:
-    """Read an estimator and its ensemble; parameters that are given are not read."""
-    file = folder / FILE
-    if not file.exists():
-        raise FileNotFoundError(f"no estimator in {folder}")
-    document = read_document(file, KIND)
-    with reading(file, "an estimator"):
-        name = document["estimator"]
-        require(name == kind.__name__, str(file), f"hold {kind.__name__}", name)
-        stored = document["parameters"]
-        parameters = {
-            name: _value(name, text, file)
-            for name, text in stored.items()
-            if name not in given
-        }
-        estimator = kind(**parameters, **given)
-        estimator.n_features_in_ = int(document["features"])
-        estimator._flat = bool(document["flat"])
-        for name, array in document["learned"].items():
-            one_of(f"learned in {file}", name, LEARNED)
-            setattr(estimator, name, _array(array["values"], array["type"], file))
-        rule = "describe the ensemble beside it"
-        digest = tensors_digest(folder / ENSEMBLE)
-        require(document["ensemble"] == digest, str(file), rule, "another one's digest")
-        dtype = torch.float64 if document["wide"] else torch.float32
-    own = None if estimator.model is None else partial(estimator._member, dtype)
-    ensemble = load(folder, own)
-    estimator.ensemble_ = ensemble.to(estimator.device)
-    return estimator
 
 
 def _text(value: Any) -> str | None:

@@ -26,8 +26,7 @@ from tepui.sklearn.base import (
 )
 from tepui.tasks import task_of
 from tepui.training.history import EarlyStopping
-from tepui.training.optimizer import Optimizer
-from tepui.training.schedule import Schedule
+from tepui.training.optimizer import Optimizer, Schedule
 
 ClassWeight = Mapping[Any, float] | Literal["balanced"]
 

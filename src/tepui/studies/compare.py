@@ -23,8 +23,8 @@ from tepui.core.spec import document
 from tepui.data import Corrupted
 from tepui.data.identity import data_identity
 from tepui.data.shifts import Cell, Shifts
+from tepui.evaluation.evaluate import Metric
 from tepui.evaluation.evaluations import CLEAN, LOGITS, file_of
-from tepui.evaluation.examiner import Metric
 from tepui.evaluation.gallery import FILE as GALLERY
 from tepui.evaluation.gallery import write_gallery
 from tepui.evaluation.stored_logits import LogitType

@@ -24,7 +24,7 @@ from tepui.data.labels import checked_targets, class_names, relabel
 from tepui.data.shifts import Shifts
 from tepui.data.sources import tested_on
 from tepui.ensembles.ensemble import Ensemble
-from tepui.evaluation.examiner import Metric, check_metrics
+from tepui.evaluation.evaluate import Metric, check_metrics
 from tepui.evaluation.ood import check_ood
 from tepui.evaluation.stored_logits import LogitType
 from tepui.losses import Loss
@@ -45,7 +45,6 @@ from tepui.training.checks import (
     classifies,
     few_of,
     output_sizes,
-    output_width,
 )
 
 LINEAR = "Linear"
@@ -258,14 +257,15 @@ def linear_layer(
         >>> linear_layer(member, rows, MSE())().classifier
         Linear(in_features=5, out_features=1, bias=True)
     """
-    inputs = few_of(train, [member]).inputs
+    few = few_of(train, [member])
+    inputs = few.inputs
     layers = [m for m in member.modules() if [*m.parameters(recurse=False)]]
     is_linear = len(layers) == 1 and isinstance(layers[0], nn.Linear)
     if is_linear or not isinstance(inputs, Tensor) or inputs.ndim != 2:
         return None
     if not inputs.is_floating_point():
         return None
-    outputs = output_width(member, train, loss)
+    (outputs,) = output_sizes([member], few, loss)
     return partial(MLP, inputs.shape[1], hidden=(), num_classes=outputs)
 
 

@@ -14,7 +14,7 @@ from tepui.core.checks import require
 from tepui.core.storage import read_document, write_document
 from tepui.methods import Method
 from tepui.training import TrainingSpec
-from tepui.training.schedule import MultiStep
+from tepui.training.optimizer import MultiStep
 
 Equal = Literal["gradients", "seconds"]
 FILE, KIND = "price.json", "price"

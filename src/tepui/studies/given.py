@@ -11,7 +11,7 @@ from torch.utils.data import Dataset
 
 from tepui.data.identity import data_identity
 from tepui.data.shifts import Cell
-from tepui.evaluation.examiner import Metric
+from tepui.evaluation.evaluate import Metric
 from tepui.metrics import Rule
 from tepui.studies.specifications import (
     DataSource,

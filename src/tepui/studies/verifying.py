@@ -16,12 +16,12 @@ from tepui.core.replacing import remains_in
 from tepui.core.storage import (
     check_tensors,
     is_sealed,
+    opened,
     read_document,
     read_json,
     read_lines,
     tensors_kind,
 )
-from tepui.core.tensor_format import opened
 from tepui.data.corruptions.files import KIND as CORRUPTIONS
 from tepui.data.corruptions.files import MANIFEST
 from tepui.data.published import KIND as DATA_SET

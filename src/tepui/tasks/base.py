@@ -21,7 +21,7 @@ from tepui.metrics import (
     Reliability,
     Rule,
 )
-from tepui.tasks.prediction import Prediction, per_sample
+from tepui.tasks.prediction import Prediction
 from tepui.tasks.scores import TaskScores
 
 Runs = Iterable[tuple[Tensor, Tensor]]
@@ -41,15 +41,6 @@ class Nouns(NamedTuple):
     several: str = "classes"
     samples: str = "samples"
     mean: str = "balanced accuracy"  # of their recalls
-
-    def counted(self, count: int) -> str:
-        """Return what so many samples are called.
-
-        Example:
-            >>> Nouns().counted(1)
-            'sample'
-        """
-        return self.samples.removesuffix("s") if count == 1 else self.samples
 
 
 class Promise(NamedTuple):
@@ -108,16 +99,6 @@ class Stream(Protocol):
         self, custom: Mapping[str, float]
     ) -> tuple[TaskScores, Reliability | None]:
         """Return the scores with the caller's own, and the bins of probabilities."""
-
-
-class Calibrated(Protocol):
-    """Scores of calibrated probabilities that come in batches."""
-
-    def update(self, logits: Tensor, targets: Tensor) -> None:
-        """Take in some samples."""
-
-    def values(self) -> dict[str, float]:
-        """Return the scores by name."""
 
 
 @dataclass(frozen=True)
@@ -217,8 +198,7 @@ class Task(ABC):
 
     def unfamiliarity(self, outputs: Tensor) -> dict[str, Tensor]:
         """Return how unfamiliar each sample looks by each score, ``(samples,)``."""
-        out = self.prediction(outputs)
-        return {name: per_sample(getattr(out, name)) for name in self.judged_by}
+        return self.prediction(outputs).scores(self.judged_by)
 
     def scores_of(self, shape: tuple[int, ...]) -> type[TaskScores]:
         """Return which scores outputs ``(members, samples, outputs, …)`` have."""
@@ -259,17 +239,9 @@ class Task(ABC):
         """The levels that columns of a file are named by, by their statistics."""
         return {}
 
-    def counted(self, outputs: int) -> int:
-        """Return how many answers a sample with so many outputs is scored by."""
-        return 1
-
     def nouns(self, scores: Container[str]) -> Nouns:
         """Return what classes and samples are called, by the scores that there are."""
         return Nouns()
-
-    def calibrated_stream(self, rule: Rule) -> Calibrated:
-        """Return what adds up scores of calibrated probabilities."""
-        raise NotImplementedError
 
     def fit_calibration(
         self, outputs: Tensor, targets: Tensor, method: CalibrationMethod, rule: Rule

@@ -34,7 +34,7 @@ from tepui.metrics import (
 )
 from tepui.metrics.chunks import regrouped, wide
 from tepui.tasks.base import Losses, Nouns, Promise, Runs, Task
-from tepui.tasks.prediction import Held, calibrated
+from tepui.tasks.prediction import Held, calibrated, rows_of
 from tepui.tasks.probabilities import (
     ProbablePrediction,
     ProbableTask,
@@ -199,13 +199,10 @@ class ClassPrediction(ProbablePrediction):
         """
         if not self._flat:
             return super().statistics(targets)
-        classes, fits = self.outputs.shape[2], targets.shape == (len(self),)
-        fits = (
-            fits and not targets.is_floating_point() and bool((targets < classes).all())
-        )
+        classes, whole_numbers = self.outputs.shape[2], not targets.is_floating_point()
+        fits = whole_numbers and targets.ndim == 1 and bool((targets < classes).all())
         rule = f"be one class index below {classes} per sample, or negative without one"
-        got = f"{targets.dtype} of shape {tuple(targets.shape)}"
-        require(fits, "labels", rule, got)
+        require(fits, "labels", rule, f"{targets.dtype}, {tuple(targets.shape)}")
         whole = self if self.joint is None else replace(self, rule="probability")
         of_classes = metrics.ensemble_probs(self._joint, rule="probability")
         of_label = of_classes.gather(1, targets.clamp(min=0).unsqueeze(1))[:, 0]
@@ -244,14 +241,12 @@ class ClassPrediction(ProbablePrediction):
     @property
     def _rows(self) -> Tensor:
         """Logits ``(members, samples and pixels, classes)``."""
-        if self._flat:
-            return self.outputs
-        return self.outputs.movedim(2, -1).flatten(1, -2)
+        return rows_of(self.outputs)
 
     @property
     def _joint(self) -> Tensor:
         """Logits of which the ensemble's probabilities are made."""
-        return self._rows if self.joint is None else self.joint
+        return rows_of(self.outputs if self.joint is None else self.joint)
 
     def _shaped(self, values: Tensor) -> Tensor:
         if self._flat:
@@ -315,23 +310,6 @@ class ScoreStream:
             values["improvement"] = values["accuracy"] - mean
         undefined = dict.fromkeys(score_names(self._kind), math.nan)
         return self._kind(**undefined | values, custom=custom), bins
-
-
-class CalibratedStream:
-    """Scores of calibrated probabilities of classes."""
-
-    def __init__(self, rule: Rule) -> None:
-        streams, names = streams_of(rule), ("accuracy", "nll", "ece", "brier")
-        self._together = metrics.Collection(**{name: streams[name] for name in names})
-
-    def update(self, logits: Tensor, targets: Tensor) -> None:
-        """Take in some samples; those without a label do not count."""
-        if bool((targets != UNLABELED).any()):
-            self._together.update(*_labeled(logits, targets))
-
-    def values(self) -> dict[str, float]:
-        """Return the scores by name."""
-        return {name: float(each) for name, each in self._together.compute().items()}
 
 
 @final
@@ -419,10 +397,6 @@ class Classes(ProbableTask):
         """Return what samples are called; pixels are known by their scores."""
         return Nouns(samples="pixels" if "mean_iou" in scores else "samples")
 
-    def calibrated_stream(self, rule: Rule) -> CalibratedStream:
-        """Return what adds up scores of calibrated probabilities."""
-        return CalibratedStream(rule)
-
     def fit_calibration(
         self, outputs: Tensor, targets: Tensor, method: CalibrationMethod, rule: Rule
     ) -> Calibration:
@@ -468,16 +442,6 @@ def set_sums(sets: Tensor, labels: Tensor) -> Tensor:
     return each.new_zeros(3, sets.shape[1]).index_add_(1, labels, each)
 
 
-def _labeled(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Return samples, or every pixel that has a label as one."""
-    if logits.ndim > 3:
-        return metrics.pixels(logits, labels, ignored=UNLABELED)
-    if labels.ndim == 1:
-        return logits, labels
-    kept = labels.flatten() != UNLABELED
-    return logits[:, kept], labels.flatten()[kept]
-
-
 def _check_classes(targets: Tensor, pixels: bool) -> None:
     """Refuse targets from which a cross-entropy cannot be taken, and say what could."""
     floats = targets.is_floating_point()
@@ -488,11 +452,10 @@ def _check_classes(targets: Tensor, pixels: bool) -> None:
         fits = bool((targets >= 0).all() and ((sums - 1).abs() < 1e-3).all())
         if not pixels:
             got = f"rows that sum to {float(sums.min()):g} to {float(sums.max()):g}"
+    shape = "(samples, height, width)" if pixels else "(samples,)"
     rule = (
-        "be integers of shape (samples, height, width) for a cross-entropy of pixels"
-        if pixels
-        else "be integers of shape (samples,) or probabilities of shape (samples, "
-        "classes) for a cross-entropy (tepui.losses.BinaryCrossEntropy fits several "
-        "labels of each sample, MSE, GaussianNLL or Quantiles numbers)"
+        f"be integers of shape {shape}, or probabilities with an axis of classes, "
+        "for a cross-entropy (tepui.losses.BinaryCrossEntropy fits several labels of "
+        "each sample, MSE, GaussianNLL or Quantiles numbers)"
     )
     require(fits, "labels", rule, got)

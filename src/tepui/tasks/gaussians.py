@@ -22,7 +22,7 @@ from torch import Tensor
 
 from tepui import metrics
 from tepui.losses import GaussianNLL, gaussian_nll, gaussian_parameters
-from tepui.losses.gaussian import finite_variances
+from tepui.losses.numbers import finite_variances
 from tepui.metrics import gaussian_quantiles
 from tepui.tasks.base import Task
 from tepui.tasks.numbers import COVERAGE, Conforming, NumberTask, share_of

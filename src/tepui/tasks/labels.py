@@ -4,7 +4,6 @@ Every label is a choice between two classes with the logits 0 and :math:`z`, who
 softmax is the sigmoid of :math:`z`, so that all comes from the calculation of classes.
 """
 
-import math
 import warnings
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,20 +51,18 @@ class LabelScores(TaskScores):
         brier: Brier score of a label, as a choice between two classes.
         member_accuracies: Accuracy of each member.
         member_nlls: Negative log-likelihood of each member.
-        label_eces: Calibration error of each label.
     """
 
     individual_accuracy: float
     accuracy: float
     improvement: float
     mean_average_precision: float
-    mean_auroc: float = math.nan  # evaluations from before have none
+    mean_auroc: float
     nll: float
     ece: float
     brier: float
     member_accuracies: tuple[float, ...]
     member_nlls: tuple[float, ...]
-    label_eces: tuple[float, ...]
 
 
 @final
@@ -168,12 +165,6 @@ class LabelStream:
         """Return the scores of each label."""
         return rates_of(*torch.stack(self._counts).sum(0))
 
-    def values(self) -> dict[str, float]:
-        """Return the scores of which calibration changes any."""
-        measured, _ = self.result({})
-        names = ("accuracy", "nll", "ece", "brier")
-        return {name: getattr(measured, name) for name in names}
-
     def result(self, custom: Mapping[str, float]) -> tuple[LabelScores, Reliability]:
         """Return the scores with the caller's own, and the bins."""
         values = values_of(self._together)
@@ -182,14 +173,11 @@ class LabelStream:
             # No sample has any label; the score says NaN.
             warnings.simplefilter("ignore", UserWarning)
             precision = float(self._precision.compute())
-        area = float(self._areas.compute().nanmean())
-        errors = self._calibration.compute()
-        values["ece"] = float(errors.mean())
+        values["ece"] = float(self._calibration.compute().mean())
         measured = LabelScores(
             **values,
             mean_average_precision=precision,
-            mean_auroc=area,
-            label_eces=tuple(errors.tolist()),
+            mean_auroc=float(self._areas.compute().nanmean()),
             custom=custom,
         )
         return measured, bins
@@ -228,17 +216,9 @@ class Labels(ProbableTask):
         """Return what adds up the scores."""
         return LabelStream(rule)
 
-    def calibrated_stream(self, rule: Rule) -> LabelStream:
-        """Return what adds up scores of calibrated probabilities."""
-        return LabelStream(rule)
-
     def called(self, classes: Sequence[str], outputs: int) -> Sequence[str]:
         """Return the names of no and yes to one label."""
         return answers_of(tuple(classes)) if classes and outputs == 1 else ()
-
-    def counted(self, outputs: int) -> int:
-        """Return how many labels a sample is scored by."""
-        return outputs
 
     def nouns(self, scores: Container[str]) -> Nouns:
         """Return what labels are called."""

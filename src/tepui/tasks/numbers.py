@@ -8,7 +8,7 @@ promised.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Self, cast, final
 
@@ -108,20 +108,6 @@ class Conforming(Prediction):
         if self.units is None:
             return values
         return values.double() * self.units.std[0] ** 2
-
-    def scores(self, names: Sequence[str] | None = None) -> dict[str, Tensor]:
-        """Score how unfamiliar inputs look: how far members disagree.
-
-        Args:
-            names: ``"epistemic"``, which is all there is.
-
-        Returns:
-            The mean variance over members of a sample's numbers, ``(samples,)``, in
-            the square of the unit that training saw.
-        """
-        for name in names or ():
-            one_of("score", name, ["epistemic"])
-        return {"epistemic": self._seen.epistemic.flatten(1).mean(1)}
 
     @property
     def conformal_interval(self) -> tuple[Tensor, Tensor]:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, get_args
 
 import torch
 from torch import Tensor
@@ -65,7 +65,7 @@ class Prediction(ShownInNotebooks, ABC):
             numbers.
         classes: Names of classes or labels, where they have names; of the one output of
             a yes or no also the names of both answers, no first.
-        joint: Logarithms of the ensemble's probabilities, ``(1, samples, classes)``,
+        joint: Logarithms of the ensemble's probabilities, ``(1, samples, classes, …)``,
             where a calibration changes those and not the members' logits.
         units: Mean and standard deviation by which a :class:`tepui.data.Table`
             standardized the numbers that training saw; None where it saw them as they
@@ -122,13 +122,19 @@ class Prediction(ShownInNotebooks, ABC):
         """Score how unfamiliar each input looks; higher means less familiar.
 
         Args:
-            names: Which scores; all that the task has if not given.
+            names: Which scores; all that the task has if not given. Of numbers these
+                are variances, in the square of the unit that training saw.
 
         Returns:
-            Scores of shape ``(samples,)`` by name; none where nobody has said what
-            outputs mean.
+            Scores of shape ``(samples,)`` by name, means over a sample's outputs.
         """
-        return {}
+        wanted = self.task.judged_by if names is None else names
+        return {name: per_sample(getattr(self._seen, name)) for name in wanted}
+
+    @property
+    def _seen(self) -> Self:
+        """The same prediction in the unit that training saw."""
+        return self
 
     def unfamiliarity(self) -> Tensor:
         """Return how much of what was held out looks more familiar than each input.
@@ -315,11 +321,13 @@ def calibrated(
     """
     if calibration is None:
         return outputs, None
-    flat = outputs.movedim(2, -1).flatten(1, -2) if outputs.ndim > 3 else outputs
-    changed = calibration.apply(flat)
-    if isinstance(calibration, Isotonic):
-        return outputs, changed
+    changed = calibration.apply(rows_of(outputs))
     if outputs.ndim > 3:
-        sizes = (*outputs.shape[:2], *outputs.shape[3:], outputs.shape[2])
-        return changed.reshape(sizes).movedim(-1, 2), None
-    return changed, None
+        sizes = (len(changed), outputs.shape[1], *outputs.shape[3:], outputs.shape[2])
+        changed = changed.reshape(sizes).movedim(-1, 2)
+    return (outputs, changed) if isinstance(calibration, Isotonic) else (changed, None)
+
+
+def rows_of(outputs: Tensor) -> Tensor:
+    """Return outputs of samples, or of every pixel as one: ``(members, rows, …)``."""
+    return outputs.movedim(2, -1).flatten(1, -2) if outputs.ndim > 3 else outputs

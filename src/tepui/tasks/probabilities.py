@@ -159,14 +159,11 @@ class ProbableTask(Task):
         "accuracy", "nll", ("accuracy", "individual_accuracy", "nll"), highest=True
     )
     measure = "accuracy"
+    judged_by = ("entropy", "mutual_information")
 
     def judging(self, members: int) -> tuple[str, ...]:
         """Entropy, mutual information and energy: doubt, disagreement and height."""
         return JUDGING
-
-    def unfamiliarity(self, outputs: Tensor) -> dict[str, Tensor]:
-        """Return entropy and mutual information of each sample."""
-        return self.prediction(outputs).scores(["entropy", "mutual_information"])
 
 
 def losses_of(of_truth: Tensor, counts: Tensor) -> Tensor:

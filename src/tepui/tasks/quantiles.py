@@ -9,7 +9,7 @@ from torch import Tensor
 from tepui import losses, metrics
 from tepui.core.checks import require
 from tepui.losses import Loss
-from tepui.losses.quantiles import rising
+from tepui.losses.numbers import rising
 from tepui.tasks.base import Leading, Task
 from tepui.tasks.numbers import Conforming, NumberTask, Parts, share_of
 from tepui.tasks.prediction import per_sample

@@ -13,8 +13,8 @@ from tepui.core.storage import finite_or_none
 class TaskScores:
     """What is measured on one data set; NaN where a quantity is not defined.
 
-    Which scores there are depends on the task. Fields that hold one value per member
-    or label are tuples.
+    Which scores there are depends on the task. Fields that hold one value per
+    member are tuples.
 
     Attributes:
         custom: Values of the caller's own metrics, by name.
@@ -29,7 +29,7 @@ class TaskScores:
         )
 
     def lists(self) -> dict[str, tuple[float, ...]]:
-        """Return what there is for each member, or each label, by name."""
+        """Return what there is for each member, by name."""
         return {name: getattr(self, name) for name in list_names(type(self))}
 
     def pooled(self) -> Self:
@@ -55,9 +55,8 @@ def score_names(kind: type[TaskScores]) -> tuple[str, ...]:
 
 
 def list_names(kind: type[TaskScores]) -> tuple[str, ...]:
-    """Return the names of the scores that are one number per member or label."""
-    prefixes = ("member_", "label_")
-    return tuple(item.name for item in fields(kind) if item.name.startswith(prefixes))
+    """Return the names of the scores that are one number per member."""
+    return tuple(item.name for item in fields(kind) if item.name.startswith("member_"))
 
 
 def taken_names(kind: type[TaskScores]) -> tuple[str, ...]:

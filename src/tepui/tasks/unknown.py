@@ -19,12 +19,9 @@ class OutputScores(TaskScores):
 
     Attributes:
         spread: Mean standard deviation of the outputs over members.
-        member_distances: Root mean squared distance of each member's outputs from the
-            mean of the others'.
     """
 
     spread: float
-    member_distances: tuple[float, ...]
 
 
 @final
@@ -62,32 +59,21 @@ class OutputPrediction(Prediction):
 
 
 class OutputStream(Stream):
-    """Distances between members' outputs, added up over batches."""
+    """How far members' outputs differ, added up over batches."""
 
     def __init__(self) -> None:
         self._count = 0
         self._spread = 0.0
-        self._squares: list[float] = []
 
     def update(self, outputs: Tensor, targets: Tensor) -> None:
         """Take in some samples; of their targets as little is known."""
         flat = wide(outputs).flatten(1)
-        members = len(flat)
-        others = (flat.sum(0) - flat) / max(1, members - 1)
-        squares = (flat - others).square().sum(1).tolist()
-        if members == 1:
-            squares = [0.0]
-        before = self._squares or [0.0] * members
-        self._squares = [old + new for old, new in zip(before, squares, strict=True)]
         self._spread += float(flat.std(0, unbiased=False).sum())
         self._count += flat.shape[1]
 
     def result(self, custom: Mapping[str, float]) -> tuple[OutputScores, None]:
         """Return the scores with the caller's own; there are no bins."""
-        distances = tuple((total / self._count) ** 0.5 for total in self._squares)
-        spread = self._spread / self._count
-        found = OutputScores(spread=spread, member_distances=distances, custom=custom)
-        return found, None
+        return OutputScores(spread=self._spread / self._count, custom=custom), None
 
 
 @final

@@ -22,8 +22,14 @@ from tepui.methods import CoupledMethod, ExchangingMethod, MemberMethod, Method
 from tepui.modules import Prune
 from tepui.modules.pruning import masks_of
 from tepui.testing.expecting import REFUSALS, Subject
-from tepui.testing.small_runs import (
+from tepui.testing.steps import (
     LONGEST,
+    check_coupling,
+    check_gradient,
+    check_masks,
+    check_places,
+    check_reading,
+    check_start,
     driven,
     expect_same_runs,
     fitted,
@@ -31,21 +37,12 @@ from tepui.testing.small_runs import (
     phases,
     plain_network,
 )
-from tepui.testing.steps import (
-    check_coupling,
-    check_gradient,
-    check_masks,
-    check_places,
-    check_reading,
-    check_start,
-)
 from tepui.training import EpochRecord, Run
-from tepui.training.coupled import CoupledRunner
+from tepui.training.coupled import CoupledRunner, SlotRunner
 from tepui.training.graphs import WARM_UP_STEPS, Feed, fed_step, feed_of, taken_back
 from tepui.training.member import TrainingMember
 from tepui.training.run_folder import RunFolder
 from tepui.training.runner import EagerRunner, Plan, Runner
-from tepui.training.slots import SlotRunner
 
 
 def check_method(method: Method) -> None:

@@ -6,7 +6,6 @@ argument breaks its rule.
 
 from tepui.theory.agreement import Agreement, agreement
 from tepui.theory.beyond_quadratics import simulate_losses
-from tepui.theory.matching import eta_at_sharpness
 from tepui.theory.moments import (
     marchenko_pastur_rule,
     phi,
@@ -19,10 +18,15 @@ from tepui.theory.quadratic import (
     largest_rise,
     unroll_sam,
 )
-from tepui.theory.setting import Setting
+from tepui.theory.setting import Setting, largest_stable_eta, largest_stable_rho, stable
 from tepui.theory.simulate import Simulation, simulate_sam, simulate_subset_constant
-from tepui.theory.stability import largest_stable_eta, largest_stable_rho, stable
-from tepui.theory.theorems import TradeOff, subset_constant, theorem1, theorem2
+from tepui.theory.theorems import (
+    TradeOff,
+    eta_at_sharpness,
+    subset_constant,
+    theorem1,
+    theorem2,
+)
 
 __all__ = [
     "Agreement",

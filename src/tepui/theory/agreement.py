@@ -11,9 +11,13 @@ from typing import Any, Literal
 import numpy as np
 
 from tepui.theory.moments import FloatArray, IntArray, integer_from, positive
-from tepui.theory.setting import Setting, check_subsets
+from tepui.theory.setting import (
+    Setting,
+    check_subsets,
+    largest_stable_eta,
+    largest_stable_rho,
+)
 from tepui.theory.simulate import Simulation, simulate_sam, simulate_subset_constant
-from tepui.theory.stability import largest_stable_eta, largest_stable_rho
 from tepui.theory.theorems import TradeOff, subset_constant, theorem1, theorem2
 
 STEPS = (1, 3, 10)

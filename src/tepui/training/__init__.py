@@ -3,15 +3,9 @@
 from tepui.training.exchange import Exchange, LocalExchange, RankLost
 from tepui.training.history import Callback, EarlyStopping, EpochRecord
 from tepui.training.member import TrainingDiverged
-from tepui.training.optimizer import SGD, AdamW
+from tepui.training.optimizer import SGD, AdamW, Constant, Cosine, MultiStep, Schedule
 from tepui.training.ranks import Ranks, exchange_here
 from tepui.training.run import Run
-from tepui.training.schedule import (
-    Constant,
-    Cosine,
-    MultiStep,
-    Schedule,
-)
 from tepui.training.spec import ExecutionSpec, TrainingSpec
 from tepui.training.train import fit, train
 

@@ -80,8 +80,11 @@ def asked_for(
 ) -> tuple[RunData, TrainingSpec]:
     """Return the parts of the data, and the loss in numbers, of what goes together."""
     _check_settings(spec, execution, validation, out)
-    _check_sharing(spec, execution.data_parallel)
-    _check_members(ensemble)
+    check_seeds(ensemble.seeds, len(ensemble))
+    # Their gradients would be zero without a word.
+    whole = not any(map(is_sharded, ensemble.parameters()))
+    rule = "be whole; what fully_shard divides needs a loop with tepui.optim.SAM"
+    require(whole, "members", rule, "divided ones")
     _check_unlabeled(spec, unlabeled)
     if isinstance(spec.method, CoupledMethod):
         spec.method.check_members(len(ensemble))
@@ -99,47 +102,22 @@ def _check_settings(
     watched = spec.early_stopping is not None and spec.early_stopping.validates
     rule = "be given to early_stopping, which watches it"
     require(not watched or validation is not None, "validation", rule, None)
-    coupled = isinstance(spec.method, CoupledMethod)
-    rule = "be false where members are coupled inside the loss"
-    require(not (execution.offload and coupled), "offload", rule, execution.offload)
-    stop = execution.stop_after
-    rule = "be given with stop_after, so that the run can be continued"
-    require(stop is None or out is not None, "out", rule, out)
-    rule = f"lie within the run ({spec.epochs} epochs)"
-    require(stop is None or stop <= spec.epochs, "stop_after", rule, stop)
-
-
-def _check_sharing(spec: TrainingSpec, ranks: int) -> None:
-    """Check that a method can share its batches among ranks."""
-    method = spec.method
+    method, ranks = spec.method, execution.data_parallel
     coupled, name = isinstance(method, CoupledMethod), type(method).__name__
-    rule = f"be 1 with a {name} whose batches change their shapes"
-    require(ranks == 1 or method.fixed_shapes, "data_parallel", rule, ranks)
-    rule = "be 1 where members are coupled inside the loss"
-    require(ranks == 1 or not coupled, "data_parallel", rule, ranks)
-
-
-def _check_members(ensemble: Ensemble) -> None:
-    """Refuse members without their own seeds, or whose gradients would be zero."""
-    check_seeds(ensemble.seeds, len(ensemble))
-    rule = (
-        "be a plain tensor, not divided by fully_shard, whose members need a loop of "
-        "their own (with tepui.optim.SAM)"
-    )
-    for index, module in enumerate(ensemble.members):
-        for name, parameter in module.named_parameters():
-            what = f"{name} of member {index}"
-            require(not is_sharded(parameter), what, rule, type(parameter).__name__)
+    rule = f"be False with {name}, whose members meet inside the loss"
+    require(not (execution.offload and coupled), "offload", rule, execution.offload)
+    rule = f"be 1 with {name}, whose members meet or whose batches change their shapes"
+    shared = method.fixed_shapes and not coupled
+    require(ranks == 1 or shared, "data_parallel", rule, ranks)
+    rule = "be given with stop_after, so that the run can be continued"
+    require(execution.stop_after is None or out is not None, "out", rule, out)
 
 
 def _check_unlabeled(spec: TrainingSpec, unlabeled: Dataset[Any] | None) -> None:
     wanted, name = spec.method.needs_unlabeled, type(spec.method).__name__
     rule = f"be None for {name}, which uses no such data"
     require(wanted or unlabeled is None, "unlabeled", rule, type(unlabeled).__name__)
-    rule = (
-        f"be a data set for {name}, whose members disagree on it (SED and methods "
-        "with independent members need none)"
-    )
+    rule = f"be a data set for {name}, whose members disagree on it"
     require(not wanted or unlabeled is not None, "unlabeled", rule, None)
 
 
@@ -188,16 +166,14 @@ def _balanced(loss: Loss, data: Dataset[Any], ensemble: Ensemble) -> Loss:
     if not isinstance(loss, CrossEntropy) or loss.class_weights != BALANCED:
         return loss
     labels, name = targets_of(data), "class_weights"
-    rule = "be numbers where labels are not held in memory (or use Arrays)"
-    require(labels is not None, name, rule, BALANCED)
+    known = labels is not None and not labels.is_floating_point()
+    require(known, name, "be numbers but for labels held in memory", BALANCED)
     assert labels is not None
-    classes = output_width(ensemble.members[0], data, loss)
-    rule = "be left out where targets are probabilities"
-    require(not labels.is_floating_point(), name, rule, BALANCED)
+    modules = [ensemble.members[0]]
+    (classes,) = output_sizes(modules, few_of(data, modules), loss)
     class_indices(labels, classes)
-    if absent := absent_classes(labels, classes, class_names(data)):
-        rule = f"be numbers, since no training sample has {absent}"
-        require(False, name, rule, BALANCED)
+    absent = absent_classes(labels, classes, class_names(data))
+    require(not absent, name, f"be numbers, since none has {absent}", BALANCED)
     return replace(loss, class_weights=balanced_weights(labels, classes))
 
 
@@ -235,15 +211,12 @@ def absent_remark(
     if targets is None or classes is None or targets.ndim != 1:
         return None
     first, last = int(targets.min()), int(targets.max())
-    if first > 0 and not names:
-        return (
-            f"no training sample has class 0, since labels are {first} to {last}, but "
-            f"labels count from 0: subtract {first} from all of them, or one output "
-            "stands for nothing"
-        )
-    absent = absent_classes(targets, last + 1, names)
+    if not (absent := absent_classes(targets, last + 1, names)):
+        return None
     said = f"no training sample has {absent}, which members cannot learn"
-    return said if absent else None
+    if first == 0 or names:
+        return said
+    return f"{said}; labels count from 0: subtract {first} from all of them"
 
 
 def check_run(
@@ -322,8 +295,7 @@ def _check_classes(data: Dataset[Any], sizes: Sequence[int], loss: Loss) -> int 
     names, labels = class_names(data), checked_targets(data)
     weights = loss.factors if isinstance(loss, CrossEntropy) else None
     for size in sizes:
-        order = ", ".join(names) or "in the order of labels, from 0"
-        rule = f"hold one number for each of {size} classes ({order})"
+        rule = f"hold one number for each of {size} classes"
         fits = weights is None or len(weights) == size
         require(fits, "class_weights", rule, weights)
     if labels.is_floating_point():
@@ -418,12 +390,8 @@ def _check_length(spec: TrainingSpec, members: int, steps: int) -> None:
     enough = spec.epochs >= members or not method.successive
     rule = f"be at least the number of members, {members}, which share them"
     require(enough, "epochs", rule, spec.epochs)
-    rule = (
-        f"give {type(method).__name__} at least {least} steps, so that each of its "
-        f"{members} members can have a turn"
-    )
-    lasts = f"{spec.epochs} of {steps} step(s)"
-    require(spec.epochs * steps >= least, "epochs", rule, lasts)
+    rule = f"give all members of {type(method).__name__} a turn ({least} steps)"
+    require(spec.epochs * steps >= least, "epochs", rule, spec.epochs)
     # Each refuses a plan that does not fit.
     method.phase(0, spec.epochs)
     if isinstance(method, ExchangingMethod) and not any(
@@ -431,8 +399,7 @@ def _check_length(spec: TrainingSpec, members: int, steps: int) -> None:
     ):
         warn(
             f"{type(method).__name__} exchanges nothing in a run of {spec.epochs} "
-            "epoch(s), to whose end members train each by itself; it takes a longer "
-            "run, or an earlier moment (switch_at of SharpBalance)"
+            "epoch(s); it takes a longer run, or an earlier moment (switch_at)"
         )
 
 
@@ -447,12 +414,8 @@ def _check_course(ensemble: Ensemble, spec: TrainingSpec, exchange: Exchange) ->
         return
     first, *others = ensemble.members
     for index, other in enumerate(others, 1):
-        rule = "have the layers and the frozen weights of member 0, to go on from it"
+        rule = "have the layers of member 0, to go on from it"
         alike = structure_digest(first) == structure_digest(other)
-        alike = alike and all(
-            one.requires_grad or one.equal(two)
-            for one, two in zip(first.parameters(), other.parameters(), strict=True)
-        )
         require(alike, f"member {index}", rule, type(other).__name__)
 
 
@@ -470,19 +433,7 @@ def output_sizes(modules: Sequence[nn.Module], few: Batch, loss: Loss) -> list[i
         task_of(loss).check_learned(item, few.targets, loss)
     if classifies(loss) and outputs and outputs[0].ndim == 2:
         warn_of_probabilities(outputs[0])
-    return [_width(item) for item in outputs]
-
-
-def output_width(module: nn.Module, data: Dataset[Any], loss: Loss) -> int:
-    """Return how many outputs a module has, whose targets fit the loss."""
-    few = few_of(data, [module])
-    (outputs,) = _outputs([module], few.inputs)
-    task_of(loss).check_learned(outputs, few.targets, loss)
-    return _width(outputs)
-
-
-def _width(outputs: Tensor) -> int:
-    return outputs.shape[1] if outputs.ndim > 1 else 1
+    return [item.shape[1] if item.ndim > 1 else 1 for item in outputs]
 
 
 def _outputs(modules: Sequence[nn.Module], inputs: Inputs) -> list[Tensor]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,42 +23,34 @@ from tepui.modules.running import evaluating
 from tepui.tasks import Task, task_of
 from tepui.training.averaging import at_average, averaged_tensors, means_of
 from tepui.training.batches import BatchSplit
-from tepui.training.checkpoint import (
-    Checkpoint,
-    commit,
-    document_of,
-    restore,
-    tensors_of,
-    write_frozen,
-    write_member,
-)
 from tepui.training.history import EpochRecord
 from tepui.training.member import (
     Best,
     TrainingDiverged,
     TrainingMember,
+    document_of,
+    restore,
+    tensors_of,
 )
 from tepui.training.passes import MemberPasses
 from tepui.training.prepare import Order
 from tepui.training.progress import Progress
-from tepui.training.run_folder import RunFolder
+from tepui.training.run_folder import (
+    Checkpoint,
+    RunFolder,
+    commit,
+    write_frozen,
+    write_member,
+)
 from tepui.training.runner import Interruption, Runner
 
 WRITERS = 4  # members whose part of a checkpoint is written at a time
 
 
-class Validation(NamedTuple):
-    """What a member achieved on validation data."""
-
-    loss: float
-    accuracy: float | None  # where outputs are classes or labels
-    rmse: float | None  # where they are numbers
-
-
 def validated(
     member: MemberPasses, batches: Iterable[Batch], task: Task, unit: float = 1.0
-) -> Validation:
-    """Run a member over validation data, in eval mode and without gradients.
+) -> dict[str, float]:
+    """Return a member's scores on validation data, by their names in a record.
 
     Errors of numbers are in the unit that a difference of 1 stands for.
     """
@@ -72,12 +64,12 @@ def validated(
             samples += len(batch.targets)
             sums += task.measured(outputs, batch.targets)
     score, count = sums.tolist()
-    loss = float(total) / samples
-    if not count:
-        return Validation(loss, None, None)
-    if task.measure == "accuracy":
-        return Validation(loss, score / count, None)
-    return Validation(loss, None, unit * math.sqrt(score / count))
+    found = {"validation_loss": float(total) / samples}
+    if count:
+        share = score / count
+        shown = share if task.measure == "accuracy" else unit * math.sqrt(share)
+        found[f"validation_{task.measure}"] = shown
+    return found
 
 
 class MemberRow(NamedTuple):
@@ -86,7 +78,7 @@ class MemberRow(NamedTuple):
     loss: float | None
     joint_loss: float | None
     learning_rate: float
-    validation: Validation | None
+    validation: dict[str, float]  # nothing without validation data
     peak_memory: int | None  # of the process that trains it
 
 
@@ -103,7 +95,6 @@ class Training:
     history: list[EpochRecord] = field(default_factory=list)
     generation: int = 0  # how many checkpoints the run has written
     stopped_by: str | None = None  # who ended it before its last epoch
-    standing_for: int = 1  # members here for each one that trains in the epoch
 
     def __post_init__(self) -> None:
         order = self.order
@@ -136,11 +127,10 @@ class Training:
             member.best = Best()  # what another one's run was at best counts no more
         self._prune_before(epoch)
         self._exchange_before(epoch)
-        self._enter_phase(epoch)
-        active = self._active(epoch)
-        self.standing_for = len(self.members) // max(1, len(active))
+        for member in self.members:
+            member.phase = member.method.phase(epoch, self.spec.epochs)
         with self.clock.during("stepping"):
-            self.runner.run_epoch(active, epoch)
+            self.runner.run_epoch(self._active(epoch), epoch)
             self._check_finite(epoch)  # waits for the steps
         if self.exchange.agreed(self.interruption.requested):
             self._save()
@@ -193,14 +183,10 @@ class Training:
             apply_masks(member.module)
 
     def steps_done(self) -> int:
-        """Return the steps that all members of this process have done.
-
-        Those that do not train in the next epoch count as if they kept pace.
-        """
-        active = self._active(len(self.history))
-        done = sum(member.step for member in active)
-        pace = max((member.step for member in self.members), default=0)
-        return done + pace * (len(self.members) - len(active))
+        """Return the steps that all members of this process have done by themselves."""
+        plan = self.runner.plan
+        firsts = [each.first * plan.steps for each in plan.course.stretches]
+        return sum(max(0, m.step - firsts[m.index]) for m in self.members)
 
     def _active(self, epoch: int) -> Sequence[TrainingMember]:
         """Return the members of this process that train in an epoch."""
@@ -274,10 +260,6 @@ class Training:
         recorded = sum(record.exchange_seconds for record in self.history)
         return self.clock.seconds("scoring", "exchanging") - recorded
 
-    def _enter_phase(self, epoch: int) -> None:
-        for member in self.members:
-            member.phase = member.method.phase(epoch, self.spec.epochs)
-
     def _publish(self, member: TrainingMember, epoch: int) -> Tensor:
         assert isinstance(member.method, ExchangingMethod)
         key = (member.seed, "publish", epoch)
@@ -306,12 +288,15 @@ class Training:
         seconds = self.clock.seconds("stepping") - sum(r.seconds for r in self.history)
         joint = [row.joint_loss for row in rows]
         memory = [row.peak_memory for row in rows if row.peak_memory is not None]
+        scores: dict[str, Any] = {"validation_loss": ()}
+        for name in rows[0].validation:
+            scores[name] = tuple(row.validation[name] for row in rows)
         record = EpochRecord(
             epoch=epoch,
             loss=tuple(row.loss for row in rows),
             joint_loss=joint[0],
             learning_rate=tuple(row.learning_rate for row in rows),
-            **_validation_scores([row.validation for row in rows]),
+            **scores,
             seconds=seconds,
             samples_per_second=samples / seconds,
             exchange_seconds=self._exchange_seconds,
@@ -325,7 +310,7 @@ class Training:
         stops = None
         if self.exchange.writer:
             if self.folder is not None:
-                self.folder.append_history(record)
+                self.folder.write_history(self.history)
             self.progress.epoch_ended(record)
             stops = self.order.callbacks.epoch(record)
         return self.exchange.told(stops)
@@ -342,9 +327,8 @@ class Training:
         """Return what the record of an epoch says of this process's members."""
         begun = self.runner.plan.course.begun(epoch)
         here = [member for member in self.members if member.index < begun]
-        found: dict[int, Validation] = {}
+        active, found = self._active(epoch), {}
         if self.validation is not None:
-            active = self._active(epoch)
             with self.clock.during("validating"):
                 found = {
                     m.index: self._validate(m, epoch) if m in active else self._last(m)
@@ -358,68 +342,48 @@ class Training:
                 _mean_loss(member),
                 None if (joint := member.joint_losses) is None else float(joint.mean()),
                 float(member.learning_rate),
-                found.get(member.index),
+                found.get(member.index, {}),
                 memory,
             )
             for member in here
         }
 
-    def _last(self, member: TrainingMember) -> Validation:
+    def _last(self, member: TrainingMember) -> dict[str, float]:
         """Return what a member that trains no more had at its end."""
-        last, index = self.history[-1], member.index
-        scores = last.validation_accuracy, last.validation_rmse
-        return Validation(
-            last.validation_loss[index],
-            *(each[index] if each else None for each in scores),
-        )
+        named = vars(self.history[-1]).items()
+        scores = {n: v for n, v in named if v and n.startswith("validation_")}
+        return {name: values[member.index] for name, values in scores.items()}
 
-    def _validate(self, member: TrainingMember, epoch: int) -> Validation:
+    def _validate(self, member: TrainingMember, epoch: int) -> dict[str, float]:
         """Validate what the member would predict with, and keep the best of it."""
         assert self.validation is not None
         with member.on_device(), at_average(member.module, member.average):
             units = getattr(whole(self.dataset), "units", None)
             unit = 1.0 if units is None else units.std[0]
             found = validated(member, self.validation(), self.task, unit)
-            if self.spec.keep == "best" and math.isfinite(found.loss):
-                member.keep_best(found.loss, epoch)
+            loss = found["validation_loss"]
+            if self.spec.keep == "best" and math.isfinite(loss):
+                member.keep_best(loss, epoch)
         return found
 
     def _check_validated(self, rows: Sequence[MemberRow], epoch: int) -> None:
         for index, row in enumerate(rows):
-            found = row.validation
-            if found is None or math.isfinite(found.loss):
-                continue
-            raise TrainingDiverged(
-                f"validation loss of member {index} must stay finite, got {found.loss} "
-                f"after epoch {epoch} with learning rate {row.learning_rate:g}; "
-                f"{self._last_good()}"
-            )
+            loss = row.validation.get("validation_loss", 0.0)
+            if not math.isfinite(loss):
+                said = f"validation loss of member {index} must stay finite, got {loss}"
+                raise self._diverged(f"{said} after epoch {epoch}")
 
     def _check_finite(self, epoch: int) -> None:
         """Raise in every process if a member of any diverged."""
-        found = {
-            member.index: self._divergence(member, epoch) for member in self.members
-        }
-        for error in self.exchange.collect(found):
-            if error is not None:
-                raise error
+        first = epoch * self.runner.plan.steps
+        found = {member.index: member.divergence(first) for member in self.members}
+        for said in filter(None, self.exchange.collect(found)):
+            raise self._diverged(said)
 
-    def _divergence(
-        self, member: TrainingMember, epoch: int
-    ) -> TrainingDiverged | None:
-        plan = self.runner.plan
-        if (found := member.divergence(epoch * plan.steps)) is None:
-            return None
-        said, step = found
-        rate = member.peak_rates[0] * plan.factor(step)
-        at = f"{said} at step {step} with learning rate {rate:g}"
-        return TrainingDiverged(f"{at}; {self._last_good()}")
-
-    def _last_good(self) -> str:
-        if self.folder is None:
-            return "no checkpoint was kept (pass out=...)"
-        where = self.folder.checkpoint
-        return f"last good checkpoint: {where if where.exists() else 'none yet'}"
+    def _diverged(self, said: str) -> TrainingDiverged:
+        kept = self.folder is not None and self.folder.checkpoint.exists()
+        where = self.folder.checkpoint if self.folder and kept else "none was kept"
+        return TrainingDiverged(f"{said}; last good checkpoint: {where}")
 
     def _save(self) -> None:
         if self.folder is not None:
@@ -457,16 +421,3 @@ def _mean_loss(member: TrainingMember) -> float | None:
     if member.joint_losses is not None:
         losses = losses[~losses.isnan()]
     return float(losses.mean()) if len(losses) else None
-
-
-def _validation_scores(
-    found: Sequence[Validation | None],
-) -> dict[str, tuple[float, ...]]:
-    """Return each score of a record, of those members that have it."""
-    there = [each for each in found if each is not None]
-    return {
-        f"validation_{name}": tuple(
-            value for each in there if (value := getattr(each, name)) is not None
-        )
-        for name in Validation._fields
-    }

@@ -9,7 +9,6 @@ learning rate and the place of its loss by a counter on the device needs nothing
 the host but the launch, so that many small members share a GPU without waiting for it.
 """
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -25,14 +24,10 @@ from tepui.core.seeding import derive
 from tepui.core.warning import warn
 from tepui.data.arrays import Batch
 from tepui.training.batches import TensorSource
-from tepui.training.checkpoint import tensors_of
 from tepui.training.foreign_draws import Watch, foreign_draws, streams_kept
-from tepui.training.member import TrainingMember
+from tepui.training.member import TrainingMember, tensors_of
 from tepui.training.passes import MemberPasses, lane, rank_seed
 from tepui.training.runner import EagerRunner, Plan, Runner, member_step
-
-log = logging.getLogger(__name__)
-
 
 WARM_UP_STEPS = 4
 
@@ -472,16 +467,11 @@ class GraphRunner(Runner):
         except NotCapturable as reason:
             warn_of_eager_steps(reason)
             self._captured, self._eager = {}, EagerRunner(self.plan)
-            return
-        log.info(
-            "captured the steps of %d members before epoch %d", len(members), epoch
-        )
 
 
 def warn_of_eager_steps(reason: NotCapturable) -> None:
     """Say why steps are not captured."""
-    text = f"members' steps run eagerly instead of as captured graphs: {reason}"
-    warn(text)
+    warn(f"members' steps run eagerly instead of as captured graphs: {reason}")
 
 
 def capture(member: TrainingMember, feed: Feed) -> Captured:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tepui.core import foreach
 from tepui.core.checks import require
 from tepui.methods.base import Method
-from tepui.modules.pruning import apply_masks, prune_
+from tepui.modules.pruning import apply_masks, masks_in_state, prune_
 from tepui.modules.sharing import frozen_names
 from tepui.modules.state import load_tensor_state, tensor_state
 from tepui.training.averaging import (
@@ -65,7 +65,7 @@ class TrainingMember(MemberPasses):
         clip_norm: float | None = None,
         average: float | None = None,
         ema: float | None = None,
-        offload_device: torch.device | None = None,
+        offloaded: bool = False,
         **passes: Any,
     ) -> None:
         rate = optimizer.param_groups[0]["lr"]
@@ -90,18 +90,13 @@ class TrainingMember(MemberPasses):
         self._clip_norm = clip_norm
         self._average_share = average
         self._ema = ema
-        self._offload_device = offload_device
+        self.offloaded = offloaded  # in host memory, between its turns
         self._started: dict[str, Tensor] = {}
 
     @property
     def device(self) -> torch.device:
         """Where the member is trained."""
         return self.step_losses.device
-
-    @property
-    def offloaded(self) -> bool:
-        """Whether the member waits elsewhere between its turns."""
-        return self._offload_device is not None
 
     def begin(self) -> None:
         """Let the method declare its state, at the member's first weights."""
@@ -160,7 +155,7 @@ class TrainingMember(MemberPasses):
     @contextmanager
     def on_device(self) -> Iterator[None]:
         """Keep the member on the training device inside the block."""
-        if self._offload_device is None:
+        if not self.offloaded:
             yield
             return
         self._move(self.device)
@@ -171,8 +166,8 @@ class TrainingMember(MemberPasses):
 
     def offload(self) -> None:
         """Leave the training device, where the member waits elsewhere."""
-        if self._offload_device is not None:
-            self._move(self._offload_device)
+        if self.offloaded:
+            self._move(torch.device("cpu"))
 
     def _move(self, device: torch.device) -> None:
         self.module.to(device)
@@ -250,7 +245,7 @@ class TrainingMember(MemberPasses):
             copies = {name: tensor.detach().clone() for name, tensor in state.items()}
             self.best = Best(loss, epoch, copies)
 
-    def divergence(self, first_step: int) -> tuple[str, int] | None:
+    def divergence(self, first_step: int) -> str | None:
         """Return what is not finite in the current epoch, and since which step."""
         said = f"of member {self.index} must stay finite, got"
         joint = self.joint_losses
@@ -259,17 +254,14 @@ class TrainingMember(MemberPasses):
         bad = (~torch.isfinite(losses)).nonzero()
         if len(bad):
             at = int(bad[0])
-            return f"loss {said} {float(losses[at])}", first_step + at
-        if self._has_finite_weights():
-            return None
-        return f"weights {said} infinite or NaN values", self.step - 1
-
-    def _has_finite_weights(self) -> bool:
+            return f"loss {said} {float(losses[at])} at step {first_step + at}"
         tensors = [p.detach() for p in self.parameters]
         # A finite sum has finite terms only; an infinite one may be an overflow.
         if bool(torch.stack([t.sum() for t in tensors]).isfinite().all()):
-            return True
-        return bool(torch.stack([t.isfinite().all() for t in tensors]).all())
+            return None
+        if bool(torch.stack([t.isfinite().all() for t in tensors]).all()):
+            return None
+        return f"weights {said} infinite or NaN values at step {self.step - 1}"
 
 
 def _laid_out_like(parameter: Tensor, gradient: Tensor) -> Tensor:
@@ -277,3 +269,128 @@ def _laid_out_like(parameter: Tensor, gradient: Tensor) -> Tensor:
     if gradient.stride() == parameter.stride():
         return gradient
     return torch.empty_like(parameter).copy_(gradient)
+
+
+def tensors_of(member: TrainingMember) -> dict[str, Tensor]:
+    """Return every tensor that a resumed run needs, but for what is frozen."""
+    joint = member.joint_losses
+    return {
+        "losses": member.step_losses,
+        **({} if joint is None else {"joint": joint}),
+        **_prefixed("module", member.trained_state()),
+        **_prefixed("best", member.best.weights),
+        **_prefixed("method", member.state),
+        **_prefixed("average", member.average),
+        **{
+            f"optimizer/{name}": value
+            for name, value in _optimizer_state(member.optimizer)
+            if isinstance(value, Tensor)
+        },
+    }
+
+
+def document_of(member: TrainingMember) -> dict[str, Any]:
+    """Return everything else that a resumed run needs."""
+    best = [member.best.loss, member.best.epoch] if member.best.weights else None
+    numbers = {
+        name: value
+        for name, value in _optimizer_state(member.optimizer)
+        if isinstance(value, bool | int | float)
+    }
+    return {
+        "step": member.step,
+        "exchanged": member.exchanged,
+        "best": best,
+        "optimizer": numbers,
+    }
+
+
+def restore(
+    member: TrainingMember,
+    tensors: Mapping[str, Tensor],
+    document: dict[str, Any],
+    *,
+    branches: bool = False,
+) -> None:
+    """Put back what :func:`tensors_of` and :func:`document_of` took out.
+
+    A run that branches off one whose method kept no state begins with its own, and one
+    that will be pruned with its own masks.
+    """
+    where = f"checkpoint of member {member.index}"
+    masks = masks_in_state(member.module) if branches else {}
+    member.load_trained({**masks, **under("module/", tensors)}, where)
+    member.step_losses.copy_(tensors["losses"])
+    if member.joint_losses is not None:
+        member.joint_losses.copy_(tensors["joint"])
+    member.step = document["step"]
+    member.exchanged = document["exchanged"]
+    if document["best"] is not None:
+        weights = {**masks, **under("best/", tensors)}
+        copies = {name: tensor.to(member.device) for name, tensor in weights.items()}
+        loss, epoch = document["best"]
+        member.best = Best(loss, epoch, copies)
+    state = under("method/", tensors)
+    if state or not branches:
+        _refill(member.state, state, f"method's state in {where}")
+    _refill(member.average, under("average/", tensors), f"average in {where}")
+    restore_optimizer(
+        member.optimizer, {**under("optimizer/", tensors), **document["optimizer"]}
+    )
+    member.offload()
+
+
+def restore_optimizer(
+    optimizer: torch.optim.Optimizer, values: Mapping[str, Any]
+) -> None:
+    """Give an optimizer its state, in the memory that a captured graph reads."""
+    state: dict[int, dict[str, Any]] = {}
+    for name, value in values.items():
+        number, key = name.split("/", 1)
+        state.setdefault(int(number), {})[key] = value
+    groups = optimizer.state_dict()["param_groups"]
+    rates = [group["lr"] for group in optimizer.param_groups]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
+    # A captured graph reads this very tensor.
+    for group, rate in zip(optimizer.param_groups, rates, strict=True):
+        group["lr"] = rate
+    # Fused optimizers compute wrong updates, silently, when a buffer lies in another
+    # memory format than its parameter.
+    for parameter, entries in optimizer.state.items():
+        for key, value in entries.items():
+            if isinstance(value, Tensor) and value.shape == parameter.shape:
+                entries[key] = torch.empty_like(parameter).copy_(value).detach()
+
+
+def _refill(
+    tensors: Mapping[str, Tensor], saved: Mapping[str, Tensor], what: str
+) -> None:
+    """Copy saved values into existing tensors."""
+    now, then = ({n: [*t.shape] for n, t in x.items()} for x in (tensors, saved))
+    require(now == then, what, f"hold tensors of the shapes {now}", then)
+    for name, tensor in tensors.items():
+        tensor.copy_(saved[name])
+
+
+def _optimizer_state(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, Any]]:
+    for number, entries in optimizer.state_dict()["state"].items():
+        for name, value in entries.items():
+            yield f"{number}/{name}", value
+
+
+def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
+
+
+def under(start: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors whose names begin so, by what follows.
+
+    Example:
+        >>> under("a/", {"a/b": torch.zeros(1), "c": torch.ones(1)})
+        {'b': tensor([0.])}
+    """
+    return {
+        name.removeprefix(start): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(start)
+    }

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import torch
+from torch import cuda
 
 from tepui.core.checks import one_of, require
+from tepui.core.precision import products
 
 Precision = Literal["auto", "float32", "tf32", "bfloat16"]
 
@@ -33,44 +35,30 @@ class Numerics:
     @contextmanager
     def applied(self) -> Iterator[None]:
         """Set torch's switches inside the block and restore them after."""
-        kept = (
-            torch.are_deterministic_algorithms_enabled(),
-            torch.is_deterministic_algorithms_warn_only_enabled(),
-            torch.backends.cudnn.benchmark,
-            torch.get_float32_matmul_precision(),
-            torch.backends.cudnn.allow_tf32,
-            torch.get_num_threads(),
+        exactly = torch.are_deterministic_algorithms_enabled()
+        warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+        benchmark, threads = torch.backends.cudnn.benchmark, torch.get_num_threads()
+        torch.use_deterministic_algorithms(
+            self.deterministic or exactly,
+            warn_only=warn_only and not self.deterministic,
         )
-        deterministic = self.deterministic or kept[0]
-        self._set(
-            deterministic,
-            kept[1] and not self.deterministic,
-            False,  # trying cuDNN's algorithms takes seconds per shape for no gain
-            "highest" if self.precision == "float32" else "high",
-            self.precision != "float32",
-            self.threads,
-        )
+        # Trying cuDNN's algorithms takes seconds per shape for no gain.
+        torch.backends.cudnn.benchmark = False
+        set_threads(self.threads)
+        rounded = self.precision != "float32"
         try:
-            with not_autocast(self.device.type):
+            with products(rounded=rounded), not_autocast(self.device.type):
                 yield
         finally:
-            self._set(*kept)
+            torch.use_deterministic_algorithms(exactly, warn_only=warn_only)
+            torch.backends.cudnn.benchmark = benchmark
+            set_threads(threads)
 
-    @staticmethod
-    def _set(
-        deterministic: bool,
-        warn_only: bool,
-        benchmark: bool,
-        matmul: str,
-        tf32: bool,
-        threads: int,
-    ) -> None:
-        torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
-        torch.backends.cudnn.benchmark = benchmark
-        torch.set_float32_matmul_precision(matmul)
-        torch.backends.cudnn.allow_tf32 = tf32
-        if torch.get_num_threads() != threads:
-            torch.set_num_threads(threads)
+
+def set_threads(number: int) -> None:
+    """Compute with so many threads on a CPU; torch takes its time even for as many."""
+    if torch.get_num_threads() != number:
+        torch.set_num_threads(number)
 
 
 def not_autocast(device: str) -> AbstractContextManager[object]:
@@ -89,21 +77,19 @@ def numerics_of(
 ) -> Numerics:
     """Resolve what the caller left open."""
     one_of("precision", precision, get_args(Precision))
-    if device is None:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    place = known_device(device)
+    place = place_of(device)
     if precision == "auto":
         precision = "bfloat16" if place.type == "cuda" else "float32"
     threads = threads or torch.get_num_threads()
     return Numerics(place, precision, deterministic, threads)
 
 
-def known_device(device: str | torch.device) -> torch.device:
-    """Return the device of a name, if the machine has it."""
+def place_of(device: str | torch.device | None) -> torch.device:
+    """Return a device that is there; by default a GPU if there is one."""
     try:
-        place = torch.device(device)
+        place = torch.device(device or ("cuda" if cuda.is_available() else "cpu"))
     except RuntimeError as error:
         raise ValueError(f"device must name a device, got {device!r}") from error
-    there = place.type != "cuda" or torch.cuda.is_available()
+    there = place.type != "cuda" or cuda.is_available()
     require(there, "device", "be available, but torch sees no CUDA device", str(device))
     return place

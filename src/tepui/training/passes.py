@@ -4,6 +4,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from typing import Any
 
@@ -24,42 +25,33 @@ from tepui.training.exchange import StepRanks, averaged
 CAST_BY_AUTOCAST = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 
 
+@dataclass(eq=False, repr=False)
 class MemberPasses:
     """A member without an optimizer: all of :class:`tepui.methods.Member`."""
 
-    def __init__(
-        self,
-        module: nn.Module,
-        *,
-        loss: Loss,
-        learning_rate: Tensor,
-        samples: int,
-        seed: int = 0,
-        autocast: torch.dtype | None = None,  # None keeps the weights' own
-        accumulate: int = 1,
-        compiled: bool = False,
-        ranks: StepRanks | None = None,
-        sample_weights: Tensor | None = None,
-    ) -> None:
-        self.loss = loss
-        self.sample_weights = sample_weights
-        self.learning_rate = learning_rate
-        self.peak_learning_rate = float(learning_rate)
-        self.progress = torch.zeros_like(learning_rate)
+    module: nn.Module
+    _: KW_ONLY
+    loss: Loss
+    learning_rate: Tensor
+    samples: int
+    seed: int = 0
+    autocast: torch.dtype | None = None  # None keeps the weights' own
+    accumulate: int = 1
+    compiled: bool = False
+    ranks: StepRanks | None = None  # which share batches; None if they are whole here
+    sample_weights: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        self.peak_learning_rate = float(self.learning_rate)
+        self.progress = torch.zeros_like(self.learning_rate)
         self.phase = "main"
-        self.samples = samples
-        self.seed = seed
         self.state: dict[str, Tensor] = {}
         # Seeds dropout before every pass, so that all passes of a step see one mask.
         self.noise_seed: int | None = None
         # Does so in its stead while a step is captured, when no seed can be set.
         self.begin_captured_pass: Callable[[int | None], None] | None = None
-        self.ranks = ranks  # which share the batches; None if they are whole here
         self._rank: int | None = None  # the one whose rows are running by themselves
-        self._autocast = autocast
-        self._accumulate = accumulate
-        self._compiled = compiled
-        self._adopt(module)
+        self._adopt(self.module)
 
     def _adopt(self, module: nn.Module) -> None:
         self.module = module
@@ -71,10 +63,10 @@ class MemberPasses:
         # Called as a function, it finds its inputs in the type that it computes in.
         self._run: Callable[..., Any] = module.__call__
         on_cuda = self.learning_rate.device.type == "cuda"
-        if self._compiled:
+        if self.compiled:
             self._run = torch.compile(module)
-        elif self._autocast is not None and on_cuda:
-            self._run = CastModule(module, self._autocast)
+        elif self.autocast is not None and on_cuda:
+            self._run = CastModule(module, self.autocast)
 
     @property
     def buffers(self) -> list[Tensor]:
@@ -128,7 +120,7 @@ class MemberPasses:
         Never a single sample, which BatchNorm could not normalize.
         """
         samples = len(batch.targets)
-        size = max(2, -(-samples // self._accumulate))
+        size = max(2, -(-samples // self.accumulate))
         if samples % size != 1:
             yield from blocks(batch, size)
             return
@@ -166,7 +158,7 @@ class MemberPasses:
         samples = len(batch.targets)
         total: Tensor | None = None
         summed: list[Tensor] = []
-        for part in [batch] if self._accumulate == 1 else self.parts(batch):
+        for part in [batch] if self.accumulate == 1 else self.parts(batch):
             loss, values = self._differentiated(self._losses_of_part(part), samples)
             if total is None:
                 total, summed = loss, values
@@ -184,7 +176,7 @@ class MemberPasses:
         second; forward passes, which may change buffers, keep their order.
         """
         captured = first.targets.is_cuda and torch.cuda.is_current_stream_capturing()
-        if not captured or self._accumulate > 1 or self.ranks is not None:
+        if not captured or self.accumulate > 1 or self.ranks is not None:
             return self.gradient(first), self.gradient(second)
         here = torch.cuda.current_stream()
         aside = beside(here)
@@ -229,9 +221,9 @@ class MemberPasses:
 
     def _rounding(self, device: str) -> AbstractContextManager[object]:
         """Return the block in which forward passes have the run's precision."""
-        if self._autocast is None:
+        if self.autocast is None:
             return nullcontext()
-        return torch.autocast(device, self._autocast)
+        return torch.autocast(device, self.autocast)
 
     def _differentiated(self, losses: Tensor, samples: int) -> Gradient:
         """Return what losses add to the mean over some samples, differentiated."""

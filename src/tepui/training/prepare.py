@@ -1,6 +1,5 @@
 """From what was asked to members that are ready to train."""
 
-import logging
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -10,40 +9,26 @@ from torch.optim import Optimizer
 
 from tepui.core.checks import require
 from tepui.core.members import for_member
-from tepui.core.seeding import generator
-from tepui.core.warning import warn
 from tepui.ensembles.ensemble import Ensemble
 from tepui.methods.coupled import CoupledMethod
 from tepui.models.base import Model
 from tepui.optim import require_step_alone
 from tepui.training.batches import steps_per_epoch
-from tepui.training.checkpoint import Checkpoint
 from tepui.training.checks import RunData
-from tepui.training.coupled import CoupledRunner
+from tepui.training.coupled import CoupledRunner, SlotRunner, have_same_structure
 from tepui.training.exchange import Exchange
 from tepui.training.graphs import GraphRunner
 from tepui.training.history import Callbacks, Clock
 from tepui.training.member import TrainingMember
 from tepui.training.numerics import Numerics
 from tepui.training.optimizer import capturable
-from tepui.training.run_folder import RunFolder
+from tepui.training.run_folder import Checkpoint, RunFolder
 from tepui.training.runner import EagerRunner, Plan, Runner
-from tepui.training.slots import SlotRunner, have_same_structure
 from tepui.training.spec import ExecutionSpec, RunnerName, TrainingSpec
-
-log = logging.getLogger(__name__)
 
 # A compiled step of ResNet-18 without kernels of its own saves 0.3 ms on an H200 (of
 # SAM 0.7 ms) and costs 14 s to build.
 STEPS_WORTH_COMPILING = 50_000
-
-# Noise that tells equal coupled members apart, relative to their head's weights.
-SEPARATION = 0.01
-
-
-def place_of(device: str | torch.device | None) -> torch.device:
-    """Return the device asked for; by default a GPU if there is one."""
-    return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
 def to_device(module: nn.Module, device: torch.device) -> None:
@@ -114,23 +99,16 @@ def members_of(order: Order, samples: int) -> list[TrainingMember]:
     ranks = exchange.data_group(numerics.device)
     coupled = isinstance(spec.method, CoupledMethod)
     clones = clones_among([*ensemble.members]) if coupled else []
-    if clones and exchange.writer:
-        warn(
-            f"members {clones} start equal to another and share all batches, so "
-            "they could never become different: their heads get noise of "
-            f"{SEPARATION:.0%} of their weights' spread",
-        )
+    rule = "start different, since members that share all batches would stay equal"
+    require(not clones, f"members {clones}", rule, "the weights of another")
     members = []
     for index in exchange.owned(len(ensemble)):
         module = ensemble.members[index]
         to_device(module, numerics.device)
         parameters = [p for p in module.parameters() if p.requires_grad]
-        sparse = [name for name, m in module.named_modules() if _is_sparse(m)]
-        rule = "have dense gradients (sparse=False)"
-        require(not sparse, f"member {index}", rule, sparse)
         rule = "have trainable parameters"
         require(len(parameters) > 0, f"member {index}", rule, "none")
-        optimizer = _built(spec.optimizer_of(index, len(ensemble)), parameters)
+        optimizer = spec.optimizer_of(index, len(ensemble))(parameters)
         rule, built = "build a torch optimizer", isinstance(optimizer, Optimizer)
         require(built, "optimizer", rule, type(optimizer).__name__)
         require_step_alone("optimizer", optimizer)
@@ -152,24 +130,19 @@ def members_of(order: Order, samples: int) -> list[TrainingMember]:
             clip_norm=bound,
             average=spec.average,
             ema=spec.ema,
-            offload_device=torch.device("cpu") if order.execution.offload else None,
+            offloaded=order.execution.offload,
             ranks=ranks,
             sample_weights=None if weights is None else weights.to(numerics.device),
         )
         member.offload()
         members.append(member)
     if coupled and members:
-        separate([member for member in members if member.index in clones])
         joint = torch.zeros_like(members[0].step_losses)  # one tensor of joint losses
         for member in members:
             member.joint_losses = joint
     for member in members:
         member.begin()
     return members
-
-
-def _is_sparse(module: nn.Module) -> bool:
-    return isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.sparse
 
 
 def clones_among(modules: Sequence[nn.Module]) -> list[int]:
@@ -179,29 +152,6 @@ def clones_among(modules: Sequence[nn.Module]) -> list[int]:
         for number, module in enumerate(modules)
         if any(_equal(module, earlier) for earlier in modules[:number])
     ]
-
-
-def separate(clones: Sequence[TrainingMember]) -> None:
-    """Add noise to the heads of members that equal another.
-
-    Members that start equal and share all batches have equal gradients under any
-    symmetric loss, so that nothing could ever tell them apart.
-    """
-    for member in clones:
-        head = [p for p in member.parameters if p.ndim > 1][-1]
-        stream = generator(member.seed, "separation")
-        noise = torch.randn(head.shape, generator=stream).to(head)
-        with torch.no_grad():
-            head.add_(noise * SEPARATION * head.std(correction=0))
-
-
-def _built(optimizer: Any, parameters: list[nn.Parameter]) -> Any:
-    """Return what an optimizer's builder builds."""
-    try:
-        return optimizer(parameters)
-    except TypeError as error:
-        rule = "build a torch optimizer from a list of parameters"
-        raise ValueError(f"optimizer must {rule}, but: {error}") from error
 
 
 def _equal(first: nn.Module, second: nn.Module) -> bool:
@@ -225,8 +175,6 @@ def runner_of(
     require(name != "graph" or not obstacles, "runner", rule, name)
     if members and name != "eager" and not obstacles:
         return SlotRunner(plan) if coupled else GraphRunner(plan)
-    if obstacles and name != "eager":
-        log.info("steps run eagerly: %s", "; ".join(obstacles))
     return CoupledRunner(plan) if coupled else EagerRunner(plan)
 
 

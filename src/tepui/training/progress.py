@@ -7,12 +7,7 @@ from statistics import fmean
 from typing import Literal
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
 from tepui.training.history import EpochRecord

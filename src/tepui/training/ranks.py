@@ -2,13 +2,11 @@
 
 Rank ``r`` of ``R`` trains the members ``r, r + R, …``; rank 0 writes. Where ranks share
 the batches of a member, each so many consecutive ones count as one, a row of a mesh of
-members × data. What steps need
-of each other goes from device to device (gloo on CPUs, nccl on GPUs), all else through
-host memory by gloo.
+members × data. What steps need of each other goes from device to device (gloo on CPUs,
+nccl on GPUs), all else through host memory by gloo.
 """
 
 import atexit
-import math
 import os
 import threading
 import time
@@ -310,8 +308,6 @@ def exchange_here(sharing: int = 1) -> Exchange:
     Raises:
         ValueError: If the environment is set in part, or does not fit.
     """
-    if not distributed.is_available():
-        return LocalExchange()
     if not distributed.is_initialized() and place_of_environment().size > 1:
         _join()
     if not distributed.is_initialized() or distributed.get_world_size() == 1:
@@ -328,8 +324,8 @@ def _ranks_of(group: ProcessGroup, sharing: int) -> Ranks:
 
 def _join() -> None:
     """Join the process group that the environment describes; leave it at exit."""
-    if torch.cuda.is_available():
-        torch.cuda.set_device(_local_device())
+    if torch.cuda.is_available():  # "cuda" then means the GPU of this rank
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     seconds = timeout_of_environment()
     timeout = timedelta(seconds=seconds)
@@ -348,22 +344,6 @@ def _join() -> None:
     atexit.register(distributed.destroy_process_group)
 
 
-def _local_device() -> int:
-    """Return the GPU of this rank, which "cuda" then means."""
-    number, count = os.environ.get("LOCAL_RANK", ""), torch.cuda.device_count()
-    rule = f"name one of the {count} GPUs of this machine (one rank for each)"
-    fits = number.isdecimal() and int(number) < count
-    require(fits, "LOCAL_RANK", rule, number)
-    return int(number)
-
-
 def timeout_of_environment() -> float:
     """Return after how many seconds without a sign of life a rank counts as lost."""
-    text = os.environ.get(TIMEOUT_VARIABLE, str(TIMEOUT))
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    rule = "be a positive number of seconds"
-    require(0 < seconds < math.inf, TIMEOUT_VARIABLE, rule, text)
-    return seconds
+    return float(os.environ.get(TIMEOUT_VARIABLE, TIMEOUT))

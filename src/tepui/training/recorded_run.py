@@ -26,11 +26,7 @@ from tepui.ensembles.loading import RUN, check_ended, load, meaning_in
 from tepui.modules.features import cached_features
 from tepui.training.checks import divided
 from tepui.training.history import History, Outcome
-from tepui.training.run_folder import (
-    RunFolder,
-    extractor_of_comparison,
-    recorded_options,
-)
+from tepui.training.run_folder import RunFolder, recorded_options
 from tepui.training.spec import TrainingSpec
 
 # Where a run that trains heads alone keeps their run, and what they learn from.
@@ -217,22 +213,17 @@ class RecordedRun:
         if (other := self._named("validation")) is not None:
             made_by = self._source(source)
             unseen: Any = sources.validation_data(other, made_by, whole)
-            same = data_identity(self._seen(unseen)) == expected
-            rule = f"be test, since the data that {path} was validated on were changed"
-            require(same, "held_out", rule, "validation")
-            return self._applied(unseen)
-        count, held = length(whole), expected["samples"]
-        learned = self.config["data"]["samples"]
-        rule = (
-            f"be test, since {path} was validated on data that it does not name (give "
-            f"data with these {held} samples as its test part)"
-        )
-        require(count != learned, "held_out", rule, "validation")
-        rule = f"be the data set that {path} was trained on"
-        require(count == held + learned, "data", rule, f"{count} samples")
-        same = data_identity(divided(self._seen(whole), held / count)[1]) == expected
-        require(same, "data", rule, "others, or changed ones")
-        return divided(whole, held / count)[1]
+            seen, found = self._seen(unseen), self._applied(unseen)
+        else:
+            count, held = length(whole), expected["samples"]
+            rule = f"be what {path} was trained on, with what it held out ({held})"
+            fits = count == held + self.config["data"]["samples"]
+            require(fits, "data", rule, f"{count} samples")
+            _, seen = divided(self._seen(whole), held / count)
+            _, found = divided(whole, held / count)
+        rule = f"be test, since the data that {path} was validated on were changed"
+        require(data_identity(seen) == expected, "held_out", rule, "validation")
+        return found
 
     def _seen(self, data: Dataset[Any]) -> Dataset[Any]:
         """Return what members saw of some data: of heads the features."""
@@ -299,21 +290,14 @@ class RecordedRun:
 
     def _source(self, source: Source | None) -> Source:
         """Return what makes the data: what is named, the run's own, or digits."""
-        if (front := extractor_of_comparison(self._there)) is not None:
-            raise ValueError(
-                f"RUN must be a whole ensemble, got {self.path}, whose members are "
-                "heads alone: train what to use by tepui train --extractor "
-                + quote(front)
-            )
         if source is not None:
             return source
         if (own := self._named("data")) is not None:
             return own
         started = RunFolder(self._there).started
         name = self.config["data"].get("class") if started else None
-        why = f"{self.path} was trained on {name}"
-        why = why if name else "nothing says what members were trained on"
-        require(name == Digits.__name__, "data", f"be given, since {why}", None)
+        rule = f"be given, since {self.path} was trained on {name or 'unknown data'}"
+        require(name == Digits.__name__, "data", rule, None)
         return Digits
 
     def _named(self, option: str) -> Factory | None:

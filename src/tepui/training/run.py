@@ -31,14 +31,21 @@ from tepui.evaluation.evaluations import (
 from tepui.evaluation.gallery import FILE as GALLERY
 from tepui.evaluation.gallery import write_gallery
 from tepui.evaluation.measure import EnsembleMeasurement, measure
-from tepui.evaluation.new_samples import NewSamples, Written, names_in, of_readable
-from tepui.evaluation.predictions import check_new, write_predictions
+from tepui.evaluation.predictions import (
+    NewSamples,
+    Written,
+    check_new,
+    names_in,
+    of_readable,
+    write_predictions,
+)
 from tepui.evaluation.results import Evaluation
 from tepui.metrics.held_out_scores import LEVEL
 from tepui.modules.state import maker_of
 from tepui.tasks import Prediction
 from tepui.training.history import EpochRecord, Told
-from tepui.training.prepare import place_of, to_device
+from tepui.training.numerics import place_of
+from tepui.training.prepare import to_device
 from tepui.training.progress import Style
 from tepui.training.recorded_run import HEADS, RecordedRun
 from tepui.training.spec import ExecutionSpec

@@ -1,4 +1,10 @@
-"""The folder of a training run: what was asked, what happened, where it stands."""
+"""The folder of a training run: what was asked, what happened, where it stands.
+
+A checkpoint is a document, and a file of tensors for every member. Members' files are
+written first, each of a new generation beside those of the one before. They count once
+the document names them by their digests; the old ones are removed after that, so that a
+kill at any time leaves a whole checkpoint.
+"""
 
 import json
 import platform
@@ -6,28 +12,30 @@ import reprlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from tepui.core.checks import require
 from tepui.core.lease import LEASE, Lease, is_free, leased
 from tepui.core.precision import Precision
 from tepui.core.provenance import command_line
-from tepui.core.replacing import write_bytes, writing
+from tepui.core.replacing import write_bytes
 from tepui.core.spec import check_same, differences, document
 from tepui.core.storage import (
     is_sealed,
     read_document,
     read_lines,
+    read_tensors,
     reading,
     sealed_line,
+    tensors_digest,
     write_document,
+    write_tensors,
 )
 from tepui.core.version import __version__
 from tepui.data.arrays import Arrays
@@ -37,12 +45,17 @@ from tepui.data.loading import as_arrays
 from tepui.data.stored import StoredData
 from tepui.ensembles.ensemble import FILE, Ensemble
 from tepui.ensembles.loading import DIVERGED, RUN, divergence_in
-from tepui.modules.state import description, structure_digest, tensor_state
-from tepui.training.checkpoint import Checkpoint
+from tepui.modules.sharing import frozen_names
+from tepui.modules.state import (
+    description,
+    load_tensor_state,
+    structure_digest,
+    tensor_state,
+)
 from tepui.training.checks import RunData
 from tepui.training.exchange import Exchange
-from tepui.training.history import EpochRecord, History, Outcome
-from tepui.training.member import TrainingDiverged
+from tepui.training.history import EpochRecord, History, Outcome, Timeline
+from tepui.training.member import TrainingDiverged, under
 from tepui.training.numerics import Numerics
 from tepui.training.spec import ExecutionSpec, TrainingSpec
 
@@ -55,6 +68,124 @@ TRACKING = "tracking.json"
 # By which data, model and extractor a command trained the run, and by which options.
 OPTIONS, OPTIONS_KIND = "options.json", "options"
 COMPARISON = "index.json"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a run stands: a document, and a file of tensors for every member."""
+
+    path: Path
+    generation: int  # which checkpoint of the run it is, from 1
+    history: tuple[EpochRecord, ...]
+    digests: tuple[str, ...]  # of the members' files, in member order
+    timeline: Timeline  # where the time went until then
+    stopped_by: str | None = None  # who ended the run with it, if anybody
+    frozen: str | None = None  # the digest of the file of frozen tensors, if any are
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Return the checkpoint that a document describes."""
+        document = read_document(path, "checkpoint")
+        with reading(path, "a checkpoint"):
+            return cls(
+                path,
+                document["generation"],
+                tuple(map(EpochRecord.of, document["history"])),
+                tuple(document["members"]),
+                document["timeline"],
+                document["stopped_by"],
+                document["frozen"],
+            )
+
+    def member(self, index: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return the tensors of a member, and what else a resumed run needs of it."""
+        return read_tensors(self.file(index), "member")
+
+    def file(self, index: int) -> Path:
+        """Return the file of a member, which must be the one that is meant."""
+        file = member_file(self.path, index, self.generation)
+        return self._checked(file, self.digests[index])
+
+    def restore_frozen(self, modules: Sequence[nn.Module]) -> None:
+        """Put back what the run's members do not train."""
+        if self.frozen is None:
+            return
+        file = self._checked(frozen_file(self.path), self.frozen)
+        tensors, _ = read_tensors(file, "frozen")
+        for index, module in enumerate(modules):
+            own = under(f"{index}.", tensors)
+            load_tensor_state(module, {**tensor_state(module), **own}, str(file))
+
+    def _checked(self, file: Path, digest: str) -> Path:
+        if tensors_digest(file) != digest:
+            raise ValueError(
+                f"{file} must be the file that {self.path} names, but its digest is "
+                "another"
+            )
+        return file
+
+
+def member_file(checkpoint: Path, index: int, generation: int) -> Path:
+    """Return where a member's part of a checkpoint lies."""
+    return checkpoint.with_suffix("") / f"member{index}-{generation}.safetensors"
+
+
+def frozen_file(checkpoint: Path) -> Path:
+    """Return where the frozen tensors of a run lie."""
+    return checkpoint.with_suffix("") / "frozen.safetensors"
+
+
+def write_frozen(checkpoint: Path, modules: Sequence[nn.Module]) -> None:
+    """Write what training leaves as it is, what modules share once.
+
+    That is done once per run, before the first checkpoint names it.
+    """
+    tensors = {
+        f"{index}.{name}": tensor
+        for index, module in enumerate(modules)
+        if (names := frozen_names(module))
+        for name, tensor in tensor_state(module).items()
+        if name in names
+    }
+    if tensors:
+        write_tensors(frozen_file(checkpoint), "frozen", tensors, {})
+
+
+def write_member(
+    checkpoint: Path,
+    index: int,
+    generation: int,
+    tensors: Mapping[str, Tensor],
+    document: Mapping[str, Any],
+) -> None:
+    """Write a member's part of a checkpoint, which counts once it is committed."""
+    file = member_file(checkpoint, index, generation)
+    write_tensors(file, "member", tensors, document)
+
+
+def commit(
+    checkpoint: Path,
+    generation: int,
+    members: int,
+    history: Sequence[EpochRecord],
+    timeline: Timeline,
+    stopped_by: str | None = None,
+) -> None:
+    """Make the files of a generation the run's checkpoint; remove all others."""
+    files = [member_file(checkpoint, index, generation) for index in range(members)]
+    frozen = frozen_file(checkpoint)
+    document = {
+        "generation": generation,
+        "members": [tensors_digest(file) for file in files],
+        "history": [asdict(record) for record in history],
+        "timeline": timeline,
+        "stopped_by": stopped_by,
+        "frozen": tensors_digest(frozen) if frozen.exists() else None,
+    }
+    write_document(checkpoint, "checkpoint", document)
+    for file in checkpoint.with_suffix("").iterdir():
+        if file not in (*files, frozen):
+            file.unlink(missing_ok=True)
 
 
 class RunFolder:
@@ -165,10 +296,7 @@ class RunFolder:
 
     def threads(self) -> int | None:
         """Return the number of threads the run began with."""
-        if not self.started:
-            return None
-        with reading(self.description, "a number of threads"):
-            return int(self.recorded()["config"]["threads"])
+        return self.recorded()["config"]["threads"] if self.started else None
 
     def exam_precision(self) -> Precision:
         """Return what its ensemble is examined in: TF32, unless trained in float32."""
@@ -177,11 +305,7 @@ class RunFolder:
 
     def recorded(self) -> dict[str, Any]:
         """Return what was asked for (``config``) and where (``environment``)."""
-        recorded = read_document(self.description, "run")
-        with reading(self.description, "what a run was asked for"):
-            for part in ("config", "environment"):
-                dict(recorded[part])
-        return recorded
+        return read_document(self.description, "run")
 
     def history(self) -> History:
         """Return the records of all epochs so far, none if there is no file."""
@@ -193,15 +317,8 @@ class RunFolder:
     def write_history(self, history: Sequence[EpochRecord]) -> None:
         """Write all records of the run so far, one JSON object per line."""
         self.check_there()
-        write_bytes(self.metrics, "".join(map(_line, history)).encode())
-
-    def append_history(self, record: EpochRecord) -> None:
-        """Append the record of the epoch just ended."""
-        self.check_there()
-        log = self.metrics
-        require(not log.is_symlink(), str(log), "be a file of the run", "a link")
-        with writing(log), log.open("a", encoding="utf-8") as file:
-            file.write(_line(record))
+        lines = [sealed_line("epoch", asdict(record)) for record in history]
+        write_bytes(self.metrics, "".join(lines).encode())
 
     def write_outcome(self, outcome: Outcome) -> None:
         """Write what came of the run beside its ensemble."""
@@ -227,24 +344,12 @@ class RunFolder:
 
 def recorded_options(run: Path) -> dict[str, Any]:
     """Return what is written down of a run: beside it, or beside its comparison."""
-    file = run / OPTIONS
-    return _options(file) if file.is_file() else _options_of_comparison(run)
-
-
-def extractor_of_comparison(run: Path) -> str | None:
-    """Return on whose features a run of a comparison learned; it holds heads alone."""
-    whole = (run / OPTIONS).is_file()
-    set_there: dict[str, str] = _options_of_comparison(run).get("set", {})
-    return None if whole else set_there.get("extractor")
-
-
-def _options_of_comparison(run: Path) -> dict[str, Any]:
     above = run.absolute().parent.parent
-    known = all((above / name).is_file() for name in (COMPARISON, OPTIONS))
-    return _options(above / OPTIONS) if known else {}
-
-
-def _options(file: Path) -> dict[str, Any]:
+    file = run / OPTIONS
+    if not file.is_file() and (above / COMPARISON).is_file():
+        file = above / OPTIONS
+    if not file.is_file():
+        return {}
     options: dict[str, Any] = read_document(file, OPTIONS_KIND)["options"]
     return options
 
@@ -253,10 +358,6 @@ def options_in(folder: Path) -> tuple[str, ...]:
     """Return what files a command left of its options, none if they are of others."""
     file = folder / OPTIONS
     return (OPTIONS,) if file.is_file() and is_sealed(file) else ()
-
-
-def _line(record: EpochRecord) -> str:
-    return sealed_line("epoch", asdict(record))
 
 
 def run_config(

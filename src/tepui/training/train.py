@@ -1,7 +1,7 @@
 """Carrying out a run: check, prepare, run, conclude, and warn of its members."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from functools import partial
@@ -35,7 +35,6 @@ from tepui.modules.sharing import apart, frozen_names, share_frozen
 from tepui.modules.state import tensor_state
 from tepui.tasks import task_of
 from tepui.training.batches import BatchSource, source_of, steps_per_epoch
-from tepui.training.checkpoint import Checkpoint
 from tepui.training.checks import absent_remark, asked_for, check_run
 from tepui.training.epochs import Training
 from tepui.training.exchange import Exchange, LocalExchange
@@ -49,19 +48,19 @@ from tepui.training.history import (
 )
 from tepui.training.member import TrainingMember
 from tepui.training.numerics import Precision, numerics_of
-from tepui.training.optimizer import SGD, Optimizer
+from tepui.training.optimizer import SGD, Cosine, Optimizer, Schedule
 from tepui.training.prepare import Order, members_of, runner_of
 from tepui.training.progress import Style, remark, showing
 from tepui.training.ranks import exchange_here
 from tepui.training.run import Run
 from tepui.training.run_folder import (
+    Checkpoint,
     RunFolder,
     check_agreement,
     check_settings,
     run_config,
 )
 from tepui.training.runner import Interruption, Plan, Stopping
-from tepui.training.schedule import Cosine, Schedule
 from tepui.training.spec import ExecutionSpec, Keep, RunnerName, TrainingSpec
 
 PLAIN_EXECUTION = ExecutionSpec()
@@ -197,8 +196,6 @@ def fit(
         2
     """
     given = {**locals()}
-    several = isinstance(augment, Iterable | PerMember)
-    require(several, "augment", "be a sequence", augment)
     execution, spec = _taken(ExecutionSpec, given), _taken(TrainingSpec, given)
     apart = ("dataset", "sample_weights")  # whose kinds are looked at later
     check_types(fit, {n: value for n, value in given.items() if n not in apart})
@@ -332,8 +329,9 @@ def _trained(order: Order, claim: ExitStack) -> Training:
     with ExitStack() as stack:
         stack.enter_context(numerics.applied())
         stack.enter_context(torch.random.fork_rng())
-        steps = steps_per_epoch(source.samples, spec.batch_size)
-        steps *= spec.epochs * len(members)
+        stretches = spec.course(len(ensemble)).stretches
+        epochs = sum(stretches[m.index].end - stretches[m.index].first for m in members)
+        steps = epochs * steps_per_epoch(source.samples, spec.batch_size)
         style = execution.progress if exchange.writer else "none"
         title = type(spec.method).__name__
         shown = showing(style, title, epochs=spec.epochs, steps=steps)
@@ -348,7 +346,7 @@ def _trained(order: Order, claim: ExitStack) -> Training:
             spec=spec,
             seeds=ensemble.seeds,
             exchange=exchange,
-            advance=lambda steps: progress.advance(steps * training.standing_for),
+            advance=progress.advance,
             stopping=Stopping(interruption, together),
             clock=order.clock,
         )

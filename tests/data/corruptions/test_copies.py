@@ -4,8 +4,6 @@ from torch.utils.data import TensorDataset
 
 import tepui.data.corruptions.copies
 from tepui.data import (
-    CORRUPTIONS,
-    EXTRA,
     STANDARD,
     Arrays,
     Corrupted,
@@ -30,16 +28,19 @@ def test_keys_are_types_times_severities(clean):
     assert len(copies) == 75
     few = corrupted(clean, types=["contrast"], severities=[5, 1])
     assert list(few) == [("contrast", 5), ("contrast", 1)]
+    with pytest.raises(KeyError, match=r"one of .*'contrast', 5.* got .*'fog', 1"):
+        few["fog", 1]
 
 
-def test_the_four_extra_types_are_those_that_averages_leave_out(clean):
-    assert EXTRA == ("speckle_noise", "gaussian_blur", "spatter", "saturate")
-    assert STANDARD + EXTRA == CORRUPTIONS
-    colored = clean.inputs.view(100, 3, 8, 8)
-    copies = corrupted(Arrays(colored, clean.targets[:100]), types=EXTRA)
-    assert list(copies) == [(name, s) for name in EXTRA for s in range(1, 6)]
-    for copy in copies.values():
-        assert not torch.equal(copy.inputs, colored)
+def test_copies_are_bytes_of_any_data_set_and_keep_all_else(clean):
+    copy = corrupted(clean)["impulse_noise", 3]
+    assert copy.targets is clean.targets
+    assert (copy.normalize, copy.classes) == (clean.normalize, clean.classes)
+    floats = clean.like(clean.inputs / 255, clean.targets)
+    for other in (floats, TensorDataset(clean.inputs, clean.targets)):
+        found = corrupted(other)["impulse_noise", 3]
+        assert torch.equal(found.inputs, copy.inputs)
+        assert torch.equal(found.targets, clean.targets)
 
 
 @pytest.mark.parametrize("name", ["shot_noise", "gaussian_blur"])
@@ -48,19 +49,6 @@ def test_copy_is_the_corruption_of_all_images(clean, name, monkeypatch):
     copies = corrupted(clean, types=[name], strength="imagenet", seed=4)
     expected = corrupt(clean.inputs, name, 2, strength="imagenet", seed=4)
     assert torch.equal(copies[name, 2].inputs, expected)
-
-
-def test_copies_of_floats_are_bytes(clean):
-    floats = clean.like(clean.inputs / 255, clean.targets)
-    found = corrupted(floats)["fog", 3].inputs
-    assert torch.equal(found, corrupted(clean)["fog", 3].inputs)
-
-
-def test_copy_keeps_everything_else(clean):
-    copy = corrupted(clean)["contrast", 5]
-    assert copy.targets is clean.targets
-    assert copy.normalize == clean.normalize
-    assert copy.classes == clean.classes
 
 
 def counted(monkeypatch):
@@ -84,19 +72,6 @@ def test_copies_are_made_when_asked_for(clean, monkeypatch):
     values = iter(copies.items())
     next(values)
     assert set(made) == {("contrast", 1)}
-
-
-def test_other_data_sets_are_converted(clean):
-    plain = TensorDataset(clean.inputs, clean.targets)
-    found = corrupted(plain)["impulse_noise", 3]
-    expected = corrupted(clean)["impulse_noise", 3]
-    assert torch.equal(found.inputs, expected.inputs)
-    assert torch.equal(found.targets, clean.targets)
-
-
-def test_unknown_key_lists_the_known(clean):
-    with pytest.raises(KeyError, match=r"one of .*'contrast', 1.* got .*'fog', 1"):
-        corrupted(clean, types=("contrast",))["fog", 1]
 
 
 @pytest.mark.parametrize(

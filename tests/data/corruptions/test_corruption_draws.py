@@ -83,11 +83,3 @@ def test_poisson_quantiles_are_scipys(rate):
     gap = np.abs(found - stats.poisson.ppf(probability, rate))
     assert gap.max() <= 1
     assert gap.mean() < 2e-3
-
-
-def test_counts_have_the_moments_of_poisson():
-    draws = Draws((0, "test"), 0, 50, CPU).normal(4000)
-    for rate in (0.5, 3.0, 15.0, 200.0):
-        counts = poisson_quantile(draws, torch.full_like(draws, rate))
-        assert counts.mean() == pytest.approx(rate, rel=0.01)
-        assert counts.var() == pytest.approx(rate, rel=0.02)

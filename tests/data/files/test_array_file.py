@@ -146,5 +146,5 @@ def test_an_encrypted_file_and_a_lone_array_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"x\.npz: .*encrypted"):
         ArrayFile(path)
     np.save(tmp_path / "x.npy", LABELS[:, None])
-    with pytest.raises(ValueError, match=r"array in .*x\.npy: File is not a zip file"):
+    with pytest.raises(ValueError, match=r"array in .*x\.npy"):
         ArrayFile(tmp_path / "x.npy")

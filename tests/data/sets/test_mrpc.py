@@ -28,21 +28,6 @@ def test_parts_have_the_published_sizes(root):
     assert set(train.inputs) == {"input_ids", "attention_mask", "token_type_ids"}
 
 
-def test_parts_share_no_pair_and_one_vocabulary(root):
-    train, held_out = MRPC(root), MRPC(root, train=False)
-    width = train.inputs["input_ids"].shape[1]
-    assert held_out.inputs["input_ids"].shape[1] == width
-    assert train.tokenizer == held_out.tokenizer
-    years = [w for w in train.tokenizer.words if w.isdecimal() and len(w) == 4]
-    assert len(years) == 3668  # each training pair has a year of its own
-
-
-def test_the_hold_out_repeats(root):
-    first, again = (MRPC(root, train=False) for _ in range(2))
-    assert torch.equal(first.inputs["input_ids"], again.inputs["input_ids"])
-    assert torch.equal(first.targets, again.targets)
-
-
 def rows(labels, inputs):
     return [[label, *row] for label, row in zip(labels, inputs, strict=True)]
 
@@ -120,11 +105,6 @@ def test_a_missing_set_says_how_to_get_it(tmp_path, monkeypatch):
             MRPC(download=download)
     write(tmp_path)
     assert len(MRPC(train=False)) == 408
-
-
-def test_a_vocabulary_too_small_is_refused(root):
-    with pytest.raises(ValueError, match=r"size must be greater than 1027, got 50"):
-        MRPC(root, vocabulary=50)
 
 
 def test_vocabulary_and_length_bound_the_tokens(root):

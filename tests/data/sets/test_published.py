@@ -38,7 +38,6 @@ from tepui.data import (
     UniformNoise,
 )
 from tepui.data.sets.imagenet import imagenet_wnids
-from tepui.data.sets.images import read_idx
 
 SIZES = {True: 20, False: 4}
 IDX = "t10k-images-idx3-ubyte"
@@ -178,13 +177,13 @@ def mat(**change):
 
 
 DAMAGE = [
-    ("cifar10-binary", late_label, "must hold 4 labels below 10, got 10"),
+    ("cifar10-binary", late_label, "must hold 4 labels below 10, .* to 10"),
     ("cifar10-binary", two_classes, "must name 10 classes"),
     ("cifar10-python", meta_as_batch, "must hold 'data'"),
     ("cifar10-python", batch(labels=[0, 1]), "hold 4 labels"),
     ("cifar10-python", batch(labels=["a", "b", "c", "d"]), "hold 4 labels"),
     ("cifar10-python", batch(labels=[0, 1, 2, -1]), "hold 4 labels"),
-    ("cifar10-python", batch(data=[1, 2]), "hold 4 images of 3072 bytes, got None"),
+    ("cifar10-python", batch(data=[1, 2]), "hold 4 images of 3072 bytes, got"),
     ("cifar10-python", batch(data=np.zeros((4, 100), np.uint8)), r"got \(4, 100\)"),
     ("as torchvision", raw_idx(lambda c: c[:-1]), "hold 3136 values"),
     ("as torchvision", raw_idx(lambda c: c + b"\0"), "hold 3136 values"),
@@ -193,7 +192,7 @@ DAMAGE = [
     ("as torchvision", raw_idx(lambda c: c[:3] + b"\x02" + c[4:]), "with 3 axes, got"),
     ("as torchvision", labels_idx([1] * 5), "must hold 4 labels below 10"),
     ("as torchvision", labels_idx([10] * 4), "must hold 4 labels below 10"),
-    ("svhn", mat(y=None), "must hold 'y'"),
+    ("svhn", mat(y=None), "hold images X and labels y"),
     ("svhn", mat(X=np.zeros((32, 32, 3, 3), np.uint8)), "shape"),
     ("svhn", mat(X=np.zeros((32, 32, 3, 4))), "got 'torch.float64"),
     ("svhn", mat(y=np.ones(3)), "hold 4 labels"),
@@ -218,13 +217,6 @@ def test_folders_of_other_software_are_found(tmp_path, monkeypatch):
     assert len(FashionMNIST()) == 20
     with pytest.raises(FileNotFoundError, match="apt install dataset-fashion-mnist"):
         FashionMNIST(tmp_path / "empty")
-
-
-@pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 3, 4, 5)])
-def test_idx_files_of_any_shape(shape, tmp_path):
-    array = np.arange(np.prod(shape), dtype=np.uint8).reshape(shape)
-    idx(tmp_path / "x", array)
-    assert (read_idx(tmp_path / "x", len(shape)) == array).all()
 
 
 # Folders of images ---------------------------------------------------------------
@@ -285,13 +277,6 @@ def test_damage_of_tiny_imagenet_is_named(change, error, message, tmp_path):
     change(tiny_imagenet(tmp_path, WNIDS))
     with pytest.raises(error, match=message):
         TinyImageNet(tmp_path, train=False)
-
-
-def test_a_class_without_images_is_refused(tmp_path):
-    folder = tiny_imagenet(tmp_path, WNIDS)
-    shutil.rmtree(folder / "train" / "n02" / "images")
-    with pytest.raises(ValueError, match="n02 must hold images"):
-        TinyImageNet(tmp_path)
 
 
 def fill(folder, wnids, images=2):

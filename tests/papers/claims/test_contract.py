@@ -357,14 +357,3 @@ def test_scoring_is_judged_for_as_many_epochs_as_the_paper_trains():
     assert found.decision.finding.effect == pytest.approx(2.5 * 30 / 200)
     unknown = [Datum(each, "small") for each in CASES[name](-1)]
     assert verdict(name, Evidence(tuple(unknown))).outcome == "no data"
-
-
-def test_the_paper_s_rule_says_nothing_about_the_released_one():
-    name = "sharpbalance/wins-ood"
-    found = verdict(f"{name}-released", case(name, 1))
-    assert found.outcome == "no data"
-    both = every(case(name, 1), case(f"{name}-released", -1))
-    assert verdict(name, both).outcome == WAYS[1]
-    found = verdict(f"{name}-released", both)
-    assert found.outcome == WAYS[-1]
-    assert "sharpbalance_released against" in found.why

@@ -20,7 +20,6 @@ from tepui.papers.claims.comparisons import apart, combined, log_line
 from tepui.papers.claims.evidence import (
     Datum,
     Evidence,
-    label,
     printed_evidence,
     read_evidence,
 )
@@ -195,28 +194,6 @@ def test_a_safe_control_must_surely_be_sharper(safer, sharper, weaker):
     assert (found.p_against < 0.05) == (safer[0] < 0)
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("surely", [True, False])
-def test_a_safe_control_must_surely_be_no_sharper_to_refute(surely, sign):
-    controls = {
-        "baseline": ([1.0, 1.1, 0.9], [0.1, -0.1, 0.2]),
-        "weight_decay": ([5.0, 5.3, 4.9], [1.0, 1.1, 0.8]),
-        "augmentation": (
-            [-5.0, -5.2, -4.9] if surely else [-5.0, 9.0, -5.2],
-            [8.0, 8.3, 7.9],
-        ),
-    }
-    flat = {name: datum(sharp, name) for name, (sharp, _) in controls.items()}
-    safety = {
-        name: datum([sign * value for value in safe], name)
-        for name, (_, safe) in controls.items()
-    }
-    found = rethinking._sharper_against_rest(flat, safety, sign, "here")
-    assert found.effect < 0
-    assert (found.p_against < 0.05) == surely
-    assert surely or "its sharpness" in found.where
-
-
 PRINTED = {
     "sharpbalance/gap-severity": ("refuted", "table4"),
     "sharpbalance/gsam": ("supported", "holds in 5 of 5"),
@@ -345,19 +322,6 @@ def test_panels_belong_to_their_figure_and_other_figures_do_not():
     assert found == ["x/figure1", "x/figure1b"]
     assert Evidence(data).has("x/figure12a")
     assert not Evidence(data).has("x/figure2")
-
-
-def test_groups_share_all_names_but_those_inside():
-    data = tuple(
-        Datum(replace(RECORD, method=method, dataset=dataset), "small")
-        for method in ("sam", "sharpbalance")
-        for dataset in ("cifar10", "cifar100")
-    )
-    groups = list(Evidence(data).groups(["sharpbalance/figure7"], ["method"]))
-    assert [group["dataset"] for group, _ in groups] == ["cifar10", "cifar100"]
-    assert all([*found] == ["sam", "sharpbalance"] for _, found in groups)
-    assert not list(Evidence(data).groups(["sharpbalance/figure7"], ["width"]))
-    assert label(groups[0][0]) == "figure7a, cifar10, resnet18, ensemble size 3"
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))

@@ -1,7 +1,6 @@
 """One call for every corruption: images, a name and a severity in, images out."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -152,7 +151,6 @@ def corrupt(
     strength: str = "cifar",
     seed: int = 0,
     first: int = 0,
-    textures: Sequence[Tensor] | None = None,
 ) -> Tensor:
     """Return images with one corruption.
 
@@ -170,7 +168,6 @@ def corrupt(
             a function of your own.
         seed: Same seed, same draws.
         first: Number of the first image, where the batch is part of a data set.
-        textures: For ``frost``, from :func:`load_frost`; None for procedural ones.
 
     Returns:
         Images of the same shape and type. As in the published scripts, bytes are
@@ -187,7 +184,7 @@ def corrupt(
     """
     check_types(corrupt, locals())
     named = name_of(name)
-    corruption, value = _function(name, severity, strength, textures)
+    corruption, value = function_of(name, severity, strength)
     check_images("images", images)
     pixels = scaled(images)
     if pixels.dtype != torch.float64:
@@ -208,39 +205,22 @@ def name_of(corruption: str | Corruption) -> str:
     return str(getattr(corruption, "__name__", type(corruption).__name__))
 
 
-def check_severity(severity: object) -> None:
-    """Raise unless a severity is one of the published five."""
-    whole = isinstance(severity, int) and 1 <= severity <= 5
-    require(whole, "severity", "be an integer from 1 to 5", severity)
-
-
-def _function(
-    name: str | Corruption,
-    severity: int,
-    strength: str,
-    textures: Sequence[Tensor] | None,
+def function_of(
+    kind: str | Corruption, severity: int, strength: str
 ) -> tuple[_Published, Any]:
-    """Return the function to call, and what it takes for the severity."""
-    if not isinstance(name, str):
-        check_severity(severity)
-        return name, severity
-    value = parameter(name, severity, strength)
-    if name == "frost":
-        return partial(weather.frost, textures=textures), value
-    return _BY_NAME[name], value
-
-
-def parameter(name: str, severity: int, strength: str = "cifar") -> Parameters:
-    """Return the parameters behind a corruption, a severity and a strength.
+    """Return the function of a corruption, and what it takes for the severity.
 
     Example:
-        >>> parameter("shot_noise", 5, "imagenet")
+        >>> function_of("shot_noise", 5, "imagenet")[1]
         3
     """
-    one_of("name", name, CORRUPTIONS)
+    whole = isinstance(severity, int) and 1 <= severity <= 5
+    require(whole, "severity", "be an integer from 1 to 5", severity)
+    if not isinstance(kind, str):
+        return kind, severity
+    one_of("name", kind, CORRUPTIONS)
     one_of("strength", strength, PARAMETERS)
-    check_severity(severity)
-    return PARAMETERS[strength][name][severity - 1]
+    return _BY_NAME[kind], PARAMETERS[strength][kind][severity - 1]
 
 
 def check_images(argument: str, images: object) -> Tensor:

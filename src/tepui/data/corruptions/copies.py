@@ -16,10 +16,9 @@ from tepui.data.corruptions.apply import (
     STANDARD,
     Corruption,
     check_images,
-    check_severity,
     corrupt,
+    function_of,
     name_of,
-    parameter,
 )
 from tepui.data.loading import to_arrays
 from tepui.data.shifts import Shifts
@@ -39,6 +38,7 @@ Copy_co = TypeVar("Copy_co", bound=Dataset[Any], covariant=True)
 class Copies(Mapping[tuple[str, int], Copy_co], ABC):
     """Corrupted copies of a data set by ``(name, severity)``."""
 
+    types: tuple[str | Corruption, ...]
     severities: tuple[int, ...]
 
     def __getitem__(self, key: tuple[str, int]) -> Copy_co:
@@ -60,9 +60,9 @@ class Copies(Mapping[tuple[str, int], Copy_co], ABC):
         return Shifts(self, Shifts.of(natural).natural)
 
     @property
-    @abstractmethod
     def names(self) -> tuple[str, ...]:
         """What the corruptions are called."""
+        return tuple(name_of(kind) for kind in self.types)
 
     @abstractmethod
     def _copy(self, name: str, severity: int) -> Copy_co:
@@ -84,7 +84,6 @@ class Corrupted(Copies[Arrays]):
         severities: Which of the severities 1 to 5.
         strength: Whose parameters to take, see :func:`tepui.data.corrupt`.
         seed: Same seed, same draws.
-        textures: For ``frost``, see :func:`tepui.data.load_frost`.
         keep: Make each copy once, for several ensembles to be tested on, if all copies
             fit into 512 MB of the host's memory, or into a tenth of the memory that is
             free on their GPU when the first is made.
@@ -107,7 +106,6 @@ class Corrupted(Copies[Arrays]):
     severities: tuple[int, ...] = SEVERITIES
     strength: str = "cifar"
     seed: int = 0
-    textures: tuple[Tensor, ...] | None = None
     keep: bool = False
     _kept: dict[tuple[str, int], Arrays] = field(
         default_factory=dict, init=False, repr=False
@@ -120,14 +118,7 @@ class Corrupted(Copies[Arrays]):
         require(len({*self}) == len(self), "types and severities", rule, list(self))
         for kind in self.types:
             for severity in self.severities:
-                if isinstance(kind, str):
-                    parameter(kind, severity, self.strength)
-                check_severity(severity)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What the corruptions are called."""
-        return tuple(name_of(kind) for kind in self.types)
+                function_of(kind, severity, self.strength)
 
     def made_on(self, device: torch.device) -> Self:
         """Return copies that are made on a device, for a model there.
@@ -169,16 +160,9 @@ class Corrupted(Copies[Arrays]):
             images = (images * 255).round().byte()
         values = _ON_CPU if images.device.type == "cpu" else _ON_GPU
         size = max(1, values // images[0].numel())
+        how: dict[str, Any] = {"strength": self.strength, "seed": self.seed}
         chunks = [
-            corrupt(
-                chunk,
-                kind,
-                severity,
-                strength=self.strength,
-                seed=self.seed,
-                first=number * size,
-                textures=self.textures,
-            )
+            corrupt(chunk, kind, severity, first=number * size, **how)
             for number, chunk in enumerate(images.split(size))
         ]
         return torch.cat(chunks)
@@ -198,7 +182,6 @@ def corrupted(
     severities: Sequence[int] = SEVERITIES,
     strength: str = "cifar",
     seed: int = 0,
-    textures: Sequence[Tensor] | None = None,
     keep: bool = False,
 ) -> Corrupted:
     """Return the corrupted copies of any data set of images.
@@ -212,8 +195,6 @@ def corrupted(
         strength: Whose parameters to take: ``"cifar"``, ``"tiny_imagenet"`` or
             ``"imagenet"``.
         seed: Same seed, same draws.
-        textures: For ``frost``, from :func:`tepui.data.load_frost`; None for
-            procedural ones.
         keep: Make each copy once and keep it, if there is room for all of them, see
             :class:`Corrupted`.
 
@@ -230,7 +211,5 @@ def corrupted(
         >>> corrupted(images, severities=(5,))["contrast", 5].targets
         tensor([0, 1])
     """
-    images = to_arrays(dataset)
-    frost = None if textures is None else tuple(textures)
     which = tuple(types), tuple(severities)
-    return Corrupted(images, *which, strength, seed, frost, keep)
+    return Corrupted(to_arrays(dataset), *which, strength, seed, keep)

@@ -13,26 +13,21 @@ References:
     Corruptions and Perturbations, ICLR.
 """
 
-import shutil
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tepui.core.checks import require
+from tepui.core.checks import one_of, require
 from tepui.core.lease import is_free
-from tepui.core.processes import mark
-from tepui.core.replacing import check_writable, remove_remains, writing
+from tepui.core.replacing import writing
 from tepui.core.storage import read_document, write_document
-from tepui.core.types import check_types
 from tepui.data.arrays import Arrays, Normalize
-from tepui.data.arrays_on_disk import opened_array
+from tepui.data.arrays_on_disk import described, opened_array
 from tepui.data.corruptions.apply import CORRUPTIONS
 from tepui.data.corruptions.copies import SEVERITIES, Copies, Corrupted
 from tepui.data.identity import samples_hash
@@ -47,11 +42,11 @@ from tepui.data.published import (
     Download,
     Origin,
     located,
+    staged,
     write_record,
 )
 
 Layout = Literal["arrays", "folders"]
-Done = Callable[[tuple[str, int]], None]
 MANIFEST = "corruptions.json"
 LABELS = "labels.npy"
 _QUALITY = 85
@@ -59,11 +54,7 @@ KIND = "corruptions"
 
 
 def write_corrupted(
-    copies: Corrupted,
-    out: str | Path,
-    *,
-    layout: Layout = "arrays",
-    done: Done = lambda key: None,
+    copies: Corrupted, out: str | Path, *, layout: Layout = "arrays"
 ) -> None:
     """Write corrupted copies to a folder, which appears whole or not at all.
 
@@ -71,48 +62,38 @@ def write_corrupted(
         copies: From :func:`tepui.data.corrupted`, with all five severities.
         out: The folder.
         layout: ``"arrays"`` or ``"folders"``.
-        done: Called with each type and severity once it is written.
 
     Raises:
         FileExistsError: If ``out`` is not empty.
         ValueError: If a severity is missing, or images or classes do not suit the
             layout.
     """
-    check_types(write_corrupted, locals())
+    one_of("layout", layout, get_args(Layout))
     folder = Path(out)
     rule = "be 1 to 5"
     require(copies.severities == SEVERITIES, "severities", rule, copies.severities)
     named = Path(LABELS).stem not in copies.names
     require(named, "copies", f"be called otherwise than {LABELS}", [*copies.names])
     classes = _class_folders(copies.dataset) if layout == "folders" else ()
-    check_writable(folder)
     if not is_free(folder):
         raise FileExistsError(f"{folder} is not empty; choose another folder")
-    stage = folder.with_name(f".{folder.name}.{mark()}.tmp")
-    try:
-        with writing(folder):
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            remove_remains(folder.parent)
-            stage.mkdir()
-            if layout == "arrays":
-                _write_arrays(copies, stage, done)
-            for (name, severity), copy in copies.items() if classes else ():
-                _write_folder(copy, stage / name / str(severity), classes)
-                done((name, severity))
-            images = {"layout": layout, "images": _hash(copies.dataset)}
-            how = {"strength": copies.strength, "seed": copies.seed}
-            write_document(stage / MANIFEST, KIND, images | how)
-            write_record(stage, {"manifest": MANIFEST})
-            stage.rename(folder)
-    finally:
-        shutil.rmtree(stage, ignore_errors=True)
+    with writing(folder), staged(folder) as stage:
+        stage.mkdir()
+        if layout == "arrays":
+            _write_arrays(copies, stage)
+        for (name, severity), copy in copies.items() if classes else ():
+            _write_folder(copy, stage / name / str(severity), classes)
+        images = {"layout": layout, "images": _hash(copies.dataset)}
+        how = {"strength": copies.strength, "seed": copies.seed}
+        write_document(stage / MANIFEST, KIND, images | how)
+        write_record(stage, {"manifest": MANIFEST})
 
 
 def _hash(dataset: Arrays) -> str:
     return samples_hash(dataset.inputs, dataset.targets)
 
 
-def _write_arrays(copies: Corrupted, folder: Path, done: Done) -> None:
+def _write_arrays(copies: Corrupted, folder: Path) -> None:
     labels = copies.dataset.targets.cpu().numpy()
     np.save(folder / LABELS, np.tile(labels, len(SEVERITIES)))
     assert isinstance(copies.dataset.inputs, Tensor)
@@ -124,7 +105,6 @@ def _write_arrays(copies: Corrupted, folder: Path, done: Done) -> None:
             np.lib.format.write_array_header_1_0(stream, about)
             for severity in SEVERITIES:
                 stream.write(_pictures(copies[name, severity]).data)
-                done((name, severity))
 
 
 def _write_folder(copy: Arrays, folder: Path, classes: tuple[str, ...]) -> None:
@@ -169,135 +149,80 @@ def _class_folders(dataset: Arrays) -> tuple[str, ...]:
 
 
 class CorruptedFiles(Copies[Arrays | ImageFiles]):
-    """Corrupted copies of a test set, read from disk."""
+    """Corrupted copies of a test set, read from disk in either layout.
+
+    Args:
+        folder: Where they lie.
+        classes: Names of the classes; in folders, those of the class folders in the
+            order of their labels.
+        normalize: Applied to images as a model sees them.
+        frame: Size that images in folders are resized to; None keeps their size.
+        gray: Read one gray channel of images in folders instead of three.
+        types: Names of the corruptions; all that are there by default.
+        severities: Which of the severities 1 to 5.
+
+    Raises:
+        FileNotFoundError: If the labels of arrays are missing.
+        ValueError: If there are no corruptions, or a file is damaged.
+    """
 
     like: Arrays | ImageFiles | None = None  # the clean test set, which copies match
 
     def __init__(
-        self, folder: Path, types: Sequence[str] | None, severities: Sequence[int]
-    ) -> None:
-        present = sorted(self._types_in(folder), key=_usual_order)
-        rule = "hold corrupted copies (tepui corrupt --out FOLDER writes them)"
-        require(len(present) > 0, str(folder), rule, "none")
-        self.folder = folder
-        self.types = tuple(present if types is None else types)
-        self.severities = tuple(severities)
-        for name in self.types:
-            require(name in present, "types", f"be among {present}", name)
-        for severity in self.severities:
-            fits = severity in SEVERITIES
-            require(fits, "severities", "be integers from 1 to 5", severity)
-        require(len(self) > 0, "types and severities", "not be empty", list(self))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What the corruptions are called."""
-        return self.types
-
-    def _copy(self, name: str, severity: int) -> Arrays | ImageFiles:
-        copy = self._read(name, severity)
-        if self.like is not None:
-            place = f"{name} at severity {severity} in {self.folder}"
-            _check_samples(place, copy, self.like)
-        return copy
-
-    @staticmethod
-    @abstractmethod
-    def _types_in(folder: Path) -> list[str]:
-        """Return the corruptions that a folder holds."""
-
-    @abstractmethod
-    def _read(self, name: str, severity: int) -> Arrays | ImageFiles:
-        """Read one copy."""
-
-
-class CorruptedArrays(CorruptedFiles):
-    """Corrupted copies in ``.npy`` files.
-
-    Args:
-        folder: Where they lie.
-        normalize: Applied to images as a model sees them.
-        classes: Names of the classes.
-        types: Names of the corruptions; all that are there by default.
-        severities: Which of the severities 1 to 5.
-
-    Raises:
-        FileNotFoundError: If the labels are missing.
-        ValueError: If a file is truncated, of the wrong size or not an array of bytes.
-    """
-
-    def __init__(
         self,
         folder: str | Path,
-        normalize: Normalize | None = None,
-        classes: tuple[str, ...] = (),
-        types: Sequence[str] | None = None,
-        severities: Sequence[int] = SEVERITIES,
-    ) -> None:
-        super().__init__(Path(folder), types, severities)
-        self.normalize, self.classes = normalize, classes
-        labels = opened_array(self.folder / "labels.npy")
-        fits = labels.ndim == 1 and labels.dtype.kind in "iu" and not len(labels) % 5
-        rule = "hold the labels repeated five times"
-        require(fits, str(self.folder / "labels.npy"), rule, _described(labels))
-        self._labels = torch.from_numpy(labels.astype(np.int64))
-        if classes:
-            high = int(self._labels.max())
-            require(high < len(classes), "labels", f"be below {len(classes)}", high)
-
-    @staticmethod
-    def _types_in(folder: Path) -> list[str]:
-        return [p.stem for p in folder.glob("*.npy") if p.stem != "labels"]
-
-    def _read(self, name: str, severity: int) -> Arrays:
-        path = self.folder / f"{name}.npy"
-        images = opened_array(path)
-        rows = len(self._labels)
-        fits = images.dtype == np.uint8 and images.ndim == 4 and len(images) == rows
-        rule = f"hold bytes of shape ({rows}, height, width, channels)"
-        require(fits, str(path), rule, _described(images))
-        part = slice((severity - 1) * rows // 5, severity * rows // 5)
-        pixels = np.array(images[part].transpose(0, 3, 1, 2), order="C")
-        labels = self._labels[part]
-        return Arrays(torch.from_numpy(pixels), labels, self.normalize, self.classes)
-
-
-class CorruptedFolders(CorruptedFiles):
-    """Corrupted copies in folders ``corruption/severity/class``.
-
-    Args:
-        folder: Where they lie.
-        classes: Names of the class folders, in the order of their labels.
-        normalize: Applied to images as a model sees them.
-        frame: Size that images are resized to; None keeps their size.
-        gray: Read one gray channel instead of three color channels.
-        types: Names of the corruptions; all that are there by default.
-        severities: Which of the severities 1 to 5.
-
-    Raises:
-        ValueError: If there are no corruptions.
-    """
-
-    def __init__(
-        self,
-        folder: str | Path,
-        classes: Sequence[str],
+        classes: Sequence[str] = (),
         normalize: Normalize | None = None,
         frame: Frame | None = None,
         gray: bool = False,
         types: Sequence[str] | None = None,
         severities: Sequence[int] = SEVERITIES,
     ) -> None:
-        super().__init__(Path(folder), types, severities)
+        self.folder, self.severities = Path(folder), tuple(severities)
         self.classes, self.normalize = tuple(classes), normalize
         self.frame, self.gray = frame, gray
+        arrays = [path.stem for path in self.folder.glob("*.npy")]
+        found = arrays or [path.parent.name for path in self.folder.glob("*/1")]
+        present = sorted({*found} - {Path(LABELS).stem}, key=_usual_order)
+        rule = "hold corrupted copies (tepui corrupt --out FOLDER writes them)"
+        require(len(present) > 0, str(folder), rule, "none")
+        self.types = tuple(present if types is None else types)
+        known = {*self.types} <= {*present}
+        require(known, "types", f"be among {present}", self.types)
+        fits = {*self.severities} <= {*SEVERITIES}
+        require(fits, "severities", "be integers from 1 to 5", self.severities)
+        require(len(self) > 0, "types and severities", "not be empty", list(self))
+        self._labels = self._labels_of_arrays() if arrays else None
 
-    @staticmethod
-    def _types_in(folder: Path) -> list[str]:
-        folders = (path for path in folder.iterdir() if path.is_dir())
-        return [path.name for path in folders if (path / "1").is_dir()]
+    def _labels_of_arrays(self) -> Tensor:
+        path = self.folder / LABELS
+        labels = opened_array(path)
+        fits = labels.ndim == 1 and labels.dtype.kind in "iu" and not len(labels) % 5
+        rule = "hold the labels repeated five times"
+        require(fits, str(path), rule, described(labels))
+        return torch.from_numpy(labels.astype(np.int64))
 
-    def _read(self, name: str, severity: int) -> ImageFiles:
+    def _copy(self, name: str, severity: int) -> Arrays | ImageFiles:
+        arrays = self._labels is not None
+        copy = (self._array if arrays else self._images)(name, severity)
+        if self.like is not None:
+            place = f"{name} at severity {severity} in {self.folder}"
+            _check_samples(place, copy, self.like)
+        return copy
+
+    def _array(self, name: str, severity: int) -> Arrays:
+        assert self._labels is not None
+        path, rows = self.folder / f"{name}.npy", len(self._labels)
+        images = opened_array(path)
+        fits = images.dtype == np.uint8 and images.ndim == 4 and len(images) == rows
+        rule = f"hold bytes of shape ({rows}, height, width, channels)"
+        require(fits, str(path), rule, described(images))
+        part = slice((severity - 1) * rows // 5, severity * rows // 5)
+        pixels = np.array(images[part].transpose(0, 3, 1, 2), order="C")
+        labels = self._labels[part]
+        return Arrays(torch.from_numpy(pixels), labels, self.normalize, self.classes)
+
+    def _images(self, name: str, severity: int) -> ImageFiles:
         numbers = {label: number for number, label in enumerate(self.classes)}
         folder = self.folder / name / str(severity)
         folders = class_folders(folder)
@@ -322,8 +247,8 @@ def released_at(name: str, record: int, known_hash: str, size: int) -> Origin:
     return Origin((name,), (Download(url, known_hash, size),))
 
 
-class ReleasedArrays(CorruptedArrays):
-    """A released set in arrays, normalized as its clean images.
+class Released(CorruptedFiles):
+    """A released set, normalized as its clean images.
 
     Args:
         root: The data folder, or the set's own; see :mod:`tepui.data.published`.
@@ -334,24 +259,7 @@ class ReleasedArrays(CorruptedArrays):
 
     origin: ClassVar[Origin]
     normalization: ClassVar[Normalize]
-
-    def __init__(
-        self,
-        root: str | Path | None = None,
-        download: bool = False,
-        types: Sequence[str] | None = None,
-        severities: Sequence[int] = SEVERITIES,
-    ) -> None:
-        folder = located(type(self).__name__, self.origin, root, download)
-        super().__init__(folder, self.normalization, (), types, severities)
-
-
-class ReleasedFolders(CorruptedFolders):
-    """A released set in folders; arguments as for :class:`ReleasedArrays`."""
-
-    origin: ClassVar[Origin]
-    normalization: ClassVar[Normalize]
-    num_classes: ClassVar[int]
+    num_classes: ClassVar[int] = 0  # of images in folders
     released_frame: ClassVar[Frame | None] = None
 
     def __init__(
@@ -362,11 +270,14 @@ class ReleasedFolders(CorruptedFolders):
         severities: Sequence[int] = SEVERITIES,
     ) -> None:
         folder = located(type(self).__name__, self.origin, root, download)
-        # The classes of the first copy, which all others must have too.
-        first = min(folder.glob("*/1"), default=folder)
-        classes = [item.name for item in class_folders(first)]
-        rule = f"hold {self.num_classes} classes"
-        require(len(classes) == self.num_classes, str(first), rule, len(classes))
+        classes: list[str] = []
+        if self.num_classes:
+            # The classes of the first copy, which all others must have too.
+            first = min(folder.glob("*/1"), default=folder)
+            classes = [item.name for item in class_folders(first)]
+            rule = f"hold {self.num_classes} classes"
+            fits = len(classes) == self.num_classes
+            require(fits, str(first), rule, len(classes))
         form = self.normalization, self.released_frame
         super().__init__(folder, classes, *form, types=types, severities=severities)
 
@@ -399,18 +310,14 @@ def corrupted_files(
     path = Path(folder)
     if not path.is_dir():
         raise FileNotFoundError(f"{path} must be a folder of corrupted copies")
-    options: dict[str, Any] = {"types": types, "severities": severities}
-    copies: CorruptedFiles
-    if any(path.glob("*.npy")):
-        copies = CorruptedArrays(path, like.normalize, like.classes, **options)
-    else:
-        # Copies are made of images that were cut already: no margin is left to cut.
-        framed = like.frame if isinstance(like, ImageFiles) else None
-        frame = None if framed is None else Frame(framed.size)
-        gray = (image_shape(like) or ())[:1] == (1,)
-        classes = like.classes or numbered_classes(like.targets)
-        form = (classes, like.normalize, frame, gray)
-        copies = CorruptedFolders(path, *form, **options)
+    # Copies are made of images that were cut already: no margin is left to cut.
+    framed = like.frame if isinstance(like, ImageFiles) else None
+    frame = None if framed is None else Frame(framed.size)
+    gray = (image_shape(like) or ())[:1] == (1,)
+    arrays = any(path.glob("*.npy"))
+    classes = like.classes or (() if arrays else numbered_classes(like.targets))
+    form = classes, like.normalize, frame, gray
+    copies = CorruptedFiles(path, *form, types, severities)
     _check_manifest(path, like)
     copies.like = like
     return copies
@@ -447,10 +354,6 @@ def _check_samples(
         rule += " in any order"
     wrong = int((labels != targets).sum())
     require(wrong == 0, place, rule, f"{wrong} different ones")
-
-
-def _described(array: npt.NDArray[Any]) -> str:
-    return f"{array.dtype} of shape {array.shape}"
 
 
 def _usual_order(name: str) -> tuple[int, str]:

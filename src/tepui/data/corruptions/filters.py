@@ -158,7 +158,7 @@ def along_line(images: Tensor, radius: int, sigma: float, angle: Tensor) -> Tens
 
 
 def gray(images: Tensor) -> Tensor:
-    """Return one channel: the brightness of red, green and blue, else the mean."""
+    """Return one channel: the brightness of color (ITU-R 601), else the mean."""
     if images.shape[-3] != 3:
         return images.mean(dim=-3, keepdim=True)
     weights = images.new_tensor([0.299, 0.587, 0.114])[:, None, None]

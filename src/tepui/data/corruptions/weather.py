@@ -2,8 +2,6 @@
 
 import functools
 import math
-from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -18,9 +16,7 @@ from tepui.data.corruptions.filters import (
     gray,
     zoomed,
 )
-from tepui.data.image_files import decode
 
-FILES = ("frost1.png", "frost2.png", "frost3.png", "frost4.jpg", "frost5.jpg")
 _SIDE = 512
 # Red, green and blue of the ice; how far light and dark lie apart.
 _TINTS = (
@@ -32,65 +28,23 @@ _TINTS = (
 )
 
 
-def load_frost(folder: str | Path) -> tuple[Tensor, ...]:
-    """Read the photographs of frost that the published sets were made with.
-
-    Args:
-        folder: Holds ``frost1.png`` to ``frost5.jpg``. There is a sixth file, which
-            the published scripts never choose.
-
-    Returns:
-        Textures of shape ``(3, height, width)`` in ``[0, 1]``.
-
-    Raises:
-        FileNotFoundError: If a file is missing.
-        ValueError: If one is damaged.
-    """
-    textures = []
-    for name in FILES:
-        file = Path(folder) / name
-        if not file.is_file():
-            raise FileNotFoundError(f"{file} must exist, a photograph of frost")
-        textures.append(decode(file).float().div_(255))
-    return tuple(textures)
-
-
 @functools.lru_cache(maxsize=1)
-def procedural_frost() -> tuple[Tensor, ...]:
-    """Return five textures of ferns of ice, always the same.
+def procedural_frost() -> Tensor:
+    """Return five textures ``(5, 3, height, width)`` of ferns of ice, always the same.
 
     The plane is cut into the cells of random points. Each cell is a fern: a stem
     through its point in a random direction and barbs on both sides. Noise at several
     scales roughens it.
     """
-    return tuple(
-        _texture(number, tint[:3], tint[3]) for number, tint in enumerate(_TINTS)
-    )
+    tints = enumerate(_TINTS)
+    return torch.stack([_texture(number, tint[:3], tint[3]) for number, tint in tints])
 
 
-def fitted(
-    textures: Sequence[Tensor] | None, scale: float, height: int, width: int
-) -> list[Tensor]:
-    """Return textures resized by ``scale``, or by more where an image needs it."""
-    result = []
-    for texture in procedural_frost() if textures is None else textures:
-        rows, columns = texture.shape[1:]
-        factor = max(scale, height / rows, width / columns)
-        size = max(height, round(rows * factor)), max(width, round(columns * factor))
-        result.append(F.interpolate(texture[None], size=size, mode="bilinear")[0])
-    return result
-
-
-def packed(
-    textures: Sequence[Tensor], device: torch.device
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the pixels of all textures in one tensor, heights, widths and starts."""
-    sizes = [texture[0].numel() for texture in textures]
-    starts = [sum(sizes[:number]) for number in range(len(sizes))]
-    pixels = torch.cat([texture.flatten(1) for texture in textures], dim=1)
-    rows, columns = zip(*(texture.shape[1:] for texture in textures), strict=True)
-    heights, widths, offsets = torch.tensor([rows, columns, starts]).to(device)
-    return pixels.to(device), heights, widths, offsets
+def fitted(scale: float, height: int, width: int) -> Tensor:
+    """Return textures resized by ``scale``, or by more if an image needs it."""
+    factor = max(scale, height / _SIDE, width / _SIDE)
+    size = max(height, round(_SIDE * factor)), max(width, round(_SIDE * factor))
+    return F.interpolate(procedural_frost(), size=size, mode="bilinear")
 
 
 def _texture(number: int, color: tuple[float, ...], spread: float) -> Tensor:
@@ -147,26 +101,19 @@ def snow(
     return share * images + (1 - share) * white + layer + layer.flip(2, 3)
 
 
-def frost(
-    images: Tensor,
-    weights: tuple[float, float, float],
-    draws: Draws,
-    textures: Sequence[Tensor] | None = None,
-) -> Tensor:
+def frost(images: Tensor, weights: tuple[float, float, float], draws: Draws) -> Tensor:
     """Blend in part of a frost texture (weight of image, weight of frost, scale)."""
     share, ice, scale = weights
     channels, height, width = images.shape[1:]
-    values, rows, columns, start = packed(
-        fitted(textures, scale, height, width), images.device
-    )
+    textures = fitted(scale, height, width).to(images)
+    count, _, rows, columns = textures.shape
     which, top, left = draws.uniform(3).T
-    choice = (which * len(rows)).long()
-    top = (top * (rows[choice] - height + 1)).long()
-    left = (left * (columns[choice] - width + 1)).long()
-    y = top[:, None, None] + torch.arange(height, device=images.device)[:, None]
-    x = left[:, None, None] + torch.arange(width, device=images.device)
-    index = start[choice, None, None] + y * columns[choice, None, None] + x
-    piece = values.to(images.dtype)[:, index].transpose(0, 1)
+    choice = (which * count).long()[:, None, None]
+    top = (top * (rows - height + 1)).long()[:, None, None]
+    left = (left * (columns - width + 1)).long()[:, None, None]
+    y = top + torch.arange(height, device=images.device)[:, None]
+    x = left + torch.arange(width, device=images.device)
+    piece = textures.transpose(0, 1)[:, choice, y, x].transpose(0, 1)
     return share * images + ice * (piece if channels == 3 else gray(piece))
 
 

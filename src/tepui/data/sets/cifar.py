@@ -26,7 +26,7 @@ import numpy.typing as npt
 from tepui.core.checks import require
 from tepui.core.storage import read_text
 from tepui.data.arrays import Normalize
-from tepui.data.corruptions.files import ReleasedArrays, released_at
+from tepui.data.corruptions.files import Released, released_at
 from tepui.data.published import (
     Contents,
     Download,
@@ -222,7 +222,7 @@ class CIFAR100(_CIFAR):
 
 
 @final
-class CIFAR10C(ReleasedArrays):
+class CIFAR10C(Released):
     """CIFAR-10-C, CIFAR-10's test images under 19 corruptions at five severities."""
 
     origin = released_at(
@@ -235,7 +235,7 @@ class CIFAR10C(ReleasedArrays):
 
 
 @final
-class CIFAR100C(ReleasedArrays):
+class CIFAR100C(Released):
     """CIFAR-100-C, CIFAR-100's test images under 19 corruptions at five severities."""
 
     origin = released_at(
@@ -259,10 +259,9 @@ def _read_binary(path: Path, label_bytes: int, rows: int) -> Rows:
 
 def _read_pickle(path: Path, key: str, rows: int) -> Rows:
     entries = _entries(path, "data", key)
-    images, labels = entries["data"], np.asarray(entries[key])
-    shape = getattr(images, "shape", None)
+    images, labels = np.asarray(entries["data"]), np.asarray(entries[key])
     rule = f"hold {rows} images of {_PIXELS} bytes"
-    require(shape == (rows, _PIXELS), str(path), rule, shape)
+    require(images.shape == (rows, _PIXELS), str(path), rule, images.shape)
     fits = labels.shape == (rows,) and labels.dtype.kind in "iu" and labels.min() >= 0
     require(bool(fits), str(path), f"hold {rows} labels", labels.shape)
     return images, labels.astype(np.int64)

@@ -25,7 +25,7 @@ from torch import Tensor
 from tepui.core.checks import require
 from tepui.core.storage import read_text
 from tepui.data.arrays import Normalize
-from tepui.data.corruptions.files import ReleasedFolders, released_at
+from tepui.data.corruptions.files import Released, released_at
 from tepui.data.image_files import (
     IMAGENET,
     Frame,
@@ -58,11 +58,17 @@ def _origin(folder: str, site: str, parts: str = "") -> Origin:
 class _ClassFolders(ImageFiles):
     """Images in folders named by ImageNet's classes."""
 
+    origin: ClassVar[Origin]
     class_subset: Tensor  # of all 1000 classes, those that have a folder
 
-    def __init__(self, folder: Path, wnids: tuple[str, ...], size: int) -> None:
+    def __init__(
+        self, root: str | Path | None, part: str, download: bool, size: int
+    ) -> None:
+        own = located(type(self).__name__, self.origin, root, download)
+        beside = ImageNet.origin.find(root) or own.parent / "imagenet"
+        wnids = imagenet_wnids(own if part else beside)
         numbers = {wnid: number for number, wnid in enumerate(wnids)}
-        folders = class_folders(folder)
+        folders = class_folders(own / part)
         files, labels = labeled(folders, numbers)
         frame = Frame(size, FRAME.margin)
         super().__init__(files, labels, frame=frame, classes=wnids)
@@ -99,9 +105,7 @@ class ImageNet(_ClassFolders):
         download: bool = False,
         size: int = 224,
     ) -> None:
-        folder = located("ImageNet", self.origin, root, download)
-        part = folder / ("train" if train else "val")
-        super().__init__(part, imagenet_wnids(folder), size)
+        super().__init__(root, "train" if train else "val", download, size)
 
 
 class _TestOnly(_ClassFolders):
@@ -118,8 +122,6 @@ class _TestOnly(_ClassFolders):
         ValueError: If ``train`` is true, or a folder is not that of a class.
     """
 
-    origin: ClassVar[Origin]
-
     def __init__(
         self,
         root: str | Path | None = None,
@@ -129,9 +131,7 @@ class _TestOnly(_ClassFolders):
     ) -> None:
         rule = "be false, since there is only a test part"
         require(not train, "train", rule, train)
-        folder = located(type(self).__name__, self.origin, root, download)
-        imagenet = ImageNet.origin.find(root) or folder.parent / "imagenet"
-        super().__init__(folder, imagenet_wnids(imagenet), size)
+        super().__init__(root, "", download, size)
 
 
 @final
@@ -221,7 +221,7 @@ def _annotated(folder: Path, numbers: dict[str, int]) -> tuple[list[Path], list[
 
 
 @final
-class TinyImageNetC(ReleasedFolders):
+class TinyImageNetC(Released):
     """Tiny-ImageNet-C, TinyImageNet's test images under 15 corruptions."""
 
     origin = released_at(
@@ -235,7 +235,7 @@ class TinyImageNetC(ReleasedFolders):
 
 
 @final
-class ImageNetC(ReleasedFolders):
+class ImageNetC(Released):
     """ImageNet-C, ImageNet's validation images under corruptions.
 
     They were cropped to 224×224 pixels before they were corrupted, and are not cropped

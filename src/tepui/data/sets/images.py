@@ -26,16 +26,17 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.core.limits import limits_here
+from tepui.core.limits import check_limit
 from tepui.core.seeding import generator
 from tepui.core.types import check_types
 from tepui.data.arrays import Arrays, Normalize
+from tepui.data.image_files import image_shape
 from tepui.data.labels import NO_LABEL
 from tepui.data.published import (
     Contents,
-    Download,
     Origin,
     PublishedArrays,
+    downloads,
     require_file,
 )
 
@@ -80,9 +81,10 @@ def _test_mask(labels: Tensor) -> Tensor:
     return mask
 
 
-def _download(part: str, sha256: str, size: int) -> Download:
-    url = f"https://ufldl.stanford.edu/housenumbers/{part}_32x32.mat"
-    return Download(url, f"sha256:{sha256}", size)
+_SVHN = """
+train 182 435e94d69a87fde4fd4d7f3dd208dfc32cb6ae8af2240d066de1df7508d083b8
+test 64 cdce80dfb2a2c4c6160906d0bd7c68ec5a99d7ca4831afa54f09182025b6a75b
+"""
 
 
 @final
@@ -95,18 +97,7 @@ class SVHN(PublishedArrays):
 
     origin = Origin(
         ("svhn",),
-        (
-            _download(
-                "train",
-                "435e94d69a87fde4fd4d7f3dd208dfc32cb6ae8af2240d066de1df7508d083b8",
-                182_000_000,
-            ),
-            _download(
-                "test",
-                "cdce80dfb2a2c4c6160906d0bd7c68ec5a99d7ca4831afa54f09182025b6a75b",
-                64_000_000,
-            ),
-        ),
+        downloads("https://ufldl.stanford.edu/housenumbers/{}_32x32.mat", _SVHN),
     )
     normalization = Normalize((0.4377, 0.4438, 0.4728), (0.1980, 0.2010, 0.1970))
     shape = (3, 32, 32)
@@ -120,17 +111,16 @@ class SVHN(PublishedArrays):
         try:
             with path.open("rb") as file:
                 sizes = [math.prod(shape) for _, shape, _ in whosmat(file)]
-                limits_here().check("unpacked_bytes", sum(sizes), path)
+                check_limit("unpacked_bytes", sum(sizes), path)
                 arrays = loadmat(file, variable_names=("X", "y"))
         except Exception as error:  # a damaged file can fail in any way
             raise ValueError(f"{path} must be a valid .mat file: {error}") from error
-        for name in ("X", "y"):
-            require(name in arrays, str(path), f"hold {name!r}", sorted(arrays))
-        images, labels = arrays["X"], np.asarray(arrays["y"]).ravel()
-        require(images.ndim == 4, str(path), "hold images", images.shape)
+        held = {"X", "y"} <= arrays.keys() and arrays["X"].ndim == 4
+        require(held, str(path), "hold images X and labels y", sorted(arrays))
+        labels = arrays["y"].ravel()
         from_1 = labels.min(initial=1) >= 1 and labels.max(initial=1) <= 10
         require(bool(from_1), str(path), "hold labels from 1 to 10", labels[:10])
-        rows = np.ascontiguousarray(images.transpose(3, 2, 0, 1))
+        rows = np.ascontiguousarray(arrays["X"].transpose(3, 2, 0, 1))
         return rows, labels.astype(np.int64) % 10, tuple("0123456789")
 
 
@@ -139,11 +129,12 @@ _CLASSES = (
     *("sandal", "shirt", "sneaker", "bag", "ankle boot"),
 )
 _SITE = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/"
-
-
-def _file(name: str, size: int, sha256: str) -> Download:
-    url = f"{_SITE}fashion/{name}-ubyte.gz"
-    return Download(url, f"sha256:{sha256}", size)
+_FASHION = """
+train-images-idx3 26.4 3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84
+train-labels-idx1 .03 a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845
+t10k-images-idx3 4.4 346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073
+t10k-labels-idx1 .005 67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5
+"""
 
 
 @final
@@ -157,28 +148,7 @@ class FashionMNIST(PublishedArrays):
 
     origin = Origin(
         ("fashion-mnist", "FashionMNIST/raw"),
-        (
-            _file(
-                "train-images-idx3",
-                26_422_000,
-                "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
-            ),
-            _file(
-                "train-labels-idx1",
-                29_500,
-                "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
-            ),
-            _file(
-                "t10k-images-idx3",
-                4_422_000,
-                "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
-            ),
-            _file(
-                "t10k-labels-idx1",
-                5_100,
-                "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
-            ),
-        ),
+        downloads(f"{_SITE}fashion/{{}}-ubyte.gz", _FASHION),
         by_hand="On Debian: apt install dataset-fashion-mnist.",
         elsewhere=("/usr/share/datasets/fashion-mnist",),
     )
@@ -206,7 +176,7 @@ def read_idx(path: Path, axes: int) -> npt.NDArray[np.uint8]:
             require(fits, str(file), rule, head)
             shape = tuple(np.frombuffer(head[4:], dtype=">u4").tolist())
             size = math.prod(shape)
-            limits_here().check("unpacked_bytes", size, file)
+            check_limit("unpacked_bytes", size, file)
             content = bytearray(stream.read(size + 1))
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{file} must be a valid gzip file: {error}") from error
@@ -241,21 +211,11 @@ class UniformNoise(Arrays):
         seed: int = 0,
     ) -> None:
         check_types(UniformNoise.__init__, locals())
-        size = _size(num_samples, shape, like)
+        require(num_samples > 0, "num_samples", "be positive", num_samples)
+        found = shape if like is None else image_shape(like) or ()
+        require(len(found) == 3, "like", "hold images", type(like).__name__)
+        size = num_samples, *found
         stream = generator(seed, "noise", "uniform")
         images = torch.randint(256, size, generator=stream, dtype=torch.uint8)
         labels = torch.full((num_samples,), NO_LABEL)
         super().__init__(images, labels, None if like is None else like.normalize)
-
-
-def _size(
-    num_samples: int, shape: tuple[int, int, int], like: Arrays | None
-) -> tuple[int, ...]:
-    require(num_samples > 0, "num_samples", "be positive", num_samples)
-    if like is None:
-        require(min(shape) > 0, "shape", "hold positive sizes", shape)
-        return (num_samples, *shape)
-    images = like.inputs
-    if not isinstance(images, Tensor) or images.ndim != 4:
-        raise ValueError(f"like must hold images, got {type(like).__name__}")
-    return (num_samples, *images.shape[1:])

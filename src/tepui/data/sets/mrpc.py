@@ -17,9 +17,8 @@ import torch
 from tepui.core.checks import require
 from tepui.core.seeding import generator
 from tepui.core.storage import read_text
-from tepui.data.arrays import MadeArrays
 from tepui.data.published import Origin, located, require_file
-from tepui.data.texts import HuggingFaceTokenizer, Tokenizer
+from tepui.data.texts import HuggingFaceTokenizer, Texts, Tokenizer
 
 FILE = "msr_paraphrase_train.txt"
 PAIRS, VALIDATION = 4076, 408
@@ -35,7 +34,7 @@ class _Pair(NamedTuple):
 
 
 @final
-class MRPC(MadeArrays):
+class MRPC(Texts):
     """MRPC, 4076 pairs of sentences, paraphrases or not.
 
     Inputs are a dict of ``input_ids``, ``attention_mask`` and ``token_type_ids`` of
@@ -65,8 +64,6 @@ class MRPC(MadeArrays):
         by_hand=f"Place {FILE} of the Microsoft Research Paraphrase Corpus in a folder "
         "mrpc.",
     )
-    tokenizer: Tokenizer | HuggingFaceTokenizer
-    length: int
 
     def __init__(
         self,
@@ -86,12 +83,12 @@ class MRPC(MadeArrays):
             words = HuggingFaceTokenizer(tokenizer)
         pairs = kept if train else held_out
         super().__init__(
-            words.batch([(pair.first, pair.second) for pair in pairs], length),
-            torch.tensor([pair.label for pair in pairs]),
+            [(pair.first, pair.second) for pair in pairs],
+            [pair.label for pair in pairs],
+            tokenizer=words,
+            length=length,
             classes=("different", "paraphrase"),
         )
-        object.__setattr__(self, "tokenizer", words)
-        object.__setattr__(self, "length", length)
 
 
 def _read(path: Path) -> list[_Pair]:

@@ -33,7 +33,6 @@ from tepui.studies import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SCORES = ("accuracy", "ece", "corruption_accuracy", "disagreement")
 SHARPNESS = ("fisher_rao", "sam_sharpness", "relative_flatness")
 DATA = ("clean", "augmented")
 UNITS = {
@@ -42,6 +41,7 @@ UNITS = {
     "corruption_accuracy": "percent",
     "disagreement": "fraction",
 }
+SCORES = tuple(UNITS)
 
 
 def control_panels(results: Results) -> "Figure":

@@ -60,12 +60,10 @@ from tepui.data.published import ENVIRONMENT, data_folder
 from tepui.evaluation.stored_logits import LogitType
 from tepui.methods import DeepEnsemble
 from tepui.models import MLP, ConvNet, from_timm, split_last_layers
-from tepui.models.untrained import are_weights_wanted
-from tepui.models.vit import VisionTransformer
 from tepui.papers.recipe import Size
 from tepui.studies import DataSource, Samples, Trial, seeds
 from tepui.studies.derived_data import Changed, Copies, Misjudged, ReleasedCopies
-from tepui.studies.specifications import DataStore, Form
+from tepui.studies.specifications import DataStore
 from tepui.training import MultiStep, TrainingSpec
 from tepui.training.numerics import Precision
 
@@ -77,7 +75,6 @@ FROM = {
     "inaturalist": "github.com/deeplearning-wisc/large_scale_ood",
     "openimages-o": "github.com/haoqiwang/vim",
 }
-COUNTS = {"inaturalist": 10_000, "openimages-o": 17_632}
 
 
 class HeadStudy(NamedTuple):
@@ -115,11 +112,6 @@ class Folder(DataSource):
 
     def __post_init__(self) -> None:
         one_of("name", self.name, FROM)
-
-    @property
-    def published(self) -> Form:
-        """As many images as there are, of ImageNet's size."""
-        return Form((3, 224, 224), 0, COUNTS[self.name])
 
     def load(self, store: DataStore) -> Dataset[Any]:
         """Return the images at ImageNet's size."""
@@ -165,18 +157,8 @@ def near_start(start: int, in_features: int, hidden: int) -> MLP:
     return head
 
 
-@final
-class ShapeOfDeiT3(VisionTransformer):
-    """As large as DeiT-3 Base, up to the scales of its branches: to price a plan."""
-
-    width = 768
-    heads = 12
-
-
 def deit3() -> nn.Module:
     """Return DeiT-3 Base, trained on ImageNet-21k, with its published weights."""
-    if not are_weights_wanted():
-        return ShapeOfDeiT3(num_classes=1000, image_size=224, patch_size=16)
     return from_timm("deit3_base_patch16_224.fb_in22k_ft_in1k", pretrained=True)
 
 

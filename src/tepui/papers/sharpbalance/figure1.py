@@ -8,7 +8,6 @@ accuracy on corrupted data.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from tepui.papers.recipe import Numbers, Order, Recipe, Size
@@ -17,6 +16,7 @@ from tepui.papers.sharpbalance.radius_sweep import (
     GRIDS,
     Axes,
     Grid,
+    clouds,
     sweep,
     sweep_numbers,
     sweep_settings,
@@ -107,21 +107,9 @@ def _theory_panel(results: Results) -> Scatter:
 
 
 def _trained_panel(results: Results) -> Scatter:
-    def values(method: str, metric: str) -> list[float | None]:
-        shown = results.find(item="sharpbalance/figure1c", method=method, metric=metric)
-        return list(chain.from_iterable(record.values for record in shown))
-
     axes = Axes("worst_case", "variance", "ensemble_accuracy")
-    clouds = tuple(
-        Cloud(
-            label,
-            values(method, "sharpness"),
-            values(method, axes.diversity),
-            values(method, axes.color),
-        )
-        for method, label in METHODS.items()
-    )
-    panel = axes.scatter(f"(c) {title_of(results, 'cifar10')}", clouds)
+    marks = clouds(results, "cifar10", axes, METHODS, item="sharpbalance/figure1c")
+    panel = axes.scatter(f"(c) {title_of(results, 'cifar10')}", marks)
     return replace(panel, color=f"{panel.color}, corrupted")
 
 

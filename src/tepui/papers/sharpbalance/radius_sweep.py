@@ -262,6 +262,7 @@ class Axes(NamedTuple):
 
 
 USUAL = Axes()
+LABELS = {"sam": "SAM", "deep_ensemble": "no SAM"}
 
 
 class Swept(NamedTuple):
@@ -316,7 +317,11 @@ def sweep_recipe(
 
 
 def clouds(
-    results: Results, dataset: str, axes: Axes = USUAL, **names: Any
+    results: Results,
+    dataset: str,
+    axes: Axes = USUAL,
+    methods: Mapping[str, str] = LABELS,
+    **names: Any,
 ) -> tuple[Cloud, ...]:
     """Return an ensemble per mark, from records, with the line of slope beta."""
 
@@ -329,7 +334,7 @@ def clouds(
     at = {"sharpness_measure": axes.measure, "diversity": axes.diversity}
     betas = results.find(metric="beta", dataset=dataset, **at, **names)
     drawn = []
-    for method, label in (("sam", "SAM"), ("deep_ensemble", "no SAM")):
+    for method, label in methods.items():
         x = values(method, "sharpness", dataset, sharpness_measure=axes.measure)
         if not x:
             continue

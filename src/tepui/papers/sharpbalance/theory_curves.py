@@ -129,8 +129,7 @@ def theory_recipe(
             replace(panel, logarithmic=logarithmic and bool(letter))
             for letter, panel in shown(order)
         ]
-        rows = [panels[n : n + COLUMNS] for n in range(0, len(panels), COLUMNS)]
-        return trade_off_figure(rows, METHOD_COLORS)
+        return trade_off_figure(panels, METHOD_COLORS, COLUMNS)
 
     return Recipe(
         title=title,

@@ -1,17 +1,24 @@
-"""A run's figures in TensorBoard, MLflow, and Weights & Biases."""
+"""Showing runs where one keeps them: TensorBoard, MLflow, Weights & Biases.
+
+Each is a :class:`tepui.Callback`, given to ``callbacks`` or named by ``--set track=``.
+Libraries are imported when they are used; the extra ``track`` installs them.
+"""
 
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, final
 
 from tepui.core.checks import require
 from tepui.core.extras import extra
+from tepui.core.spec import leaves
 from tepui.core.storage import read_document, write_document
 from tepui.training import Callback, EpochRecord, Run
 from tepui.training.run_folder import TRACKING
+
+__all__ = ["MLflow", "TensorBoard", "WandB"]
 
 KIND = "tracking"
 
@@ -80,23 +87,13 @@ def figures(record: EpochRecord) -> dict[str, float]:
 
 
 def flat(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return a configuration as text under plain names, lists as JSON.
+    """Return a configuration as text under plain names.
 
     Example:
         >>> flat({"method": {"class": "SAM", "rho": 0.1}, "seeds": [13], "<b>": None})
-        {'method.class': 'SAM', 'method.rho': '0.1', 'seeds': '[13]', '_b_': 'None'}
+        {'method.class': 'SAM', 'method.rho': '0.1', 'seeds.0': '13', '_b_': 'None'}
     """
-    return {re.sub(r"[^\w.-]", "_", name): text for name, text in _flat(config)}
-
-
-def _flat(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
-    if isinstance(value, Mapping) and value:
-        for name, item in value.items():
-            yield from _flat(item, f"{place}.{name}" if place else str(name))
-    elif isinstance(value, Mapping | list | tuple):
-        yield place, json.dumps(value)
-    else:
-        yield place, str(value)
+    return {re.sub(r"[^\w.-]", "_", n): str(value) for n, value in leaves(config)}
 
 
 @final
@@ -172,21 +169,14 @@ class MLflow(Callback):
         experiment: The experiment; made if there is none of this name.
         uri: Where MLflow keeps it, such as ``sqlite:///mlflow.db`` or a server's
             address; by default as MLflow is set (``MLFLOW_TRACKING_URI``).
-        name: What runs are called; by default after the run folder.
 
     Raises:
         ImportError: If MLflow is not installed; the message is the remedy.
     """
 
-    def __init__(
-        self,
-        experiment: str = "tepui",
-        *,
-        uri: str | None = None,
-        name: str | None = None,
-    ) -> None:
+    def __init__(self, experiment: str = "tepui", *, uri: str | None = None) -> None:
         extra("mlflow", "track")
-        self._experiment, self._uri, self._name = experiment, uri, name
+        self._experiment, self._uri = experiment, uri
         self._client: Any = None
         self._run: str | None = None
 
@@ -198,8 +188,8 @@ class MLflow(Callback):
         if self._run is not None:
             self._client.update_run(self._run, status="RUNNING")
             return
-        name = self._name or run_name(config)
-        begun = self._client.create_run(self._experiment_id(), run_name=name)
+        where, name = self._experiment_id(), run_name(config)
+        begun = self._client.create_run(where, run_name=name)
         self._run = str(begun.info.run_id)
         remember(config, "mlflow", self._run)
         for parameter, text in flat(shown(config)).items():
@@ -248,7 +238,6 @@ class WandB(Callback):
 
     Args:
         project: The project.
-        name: What runs are called; by default after the run folder.
         mode: ``"offline"`` keeps files to be sent later by ``wandb sync``; by default
             as the environment says (``WANDB_MODE``).
 
@@ -256,15 +245,9 @@ class WandB(Callback):
         ImportError: If the library is not installed; the message is the remedy.
     """
 
-    def __init__(
-        self,
-        project: str = "tepui",
-        *,
-        name: str | None = None,
-        mode: Mode | None = None,
-    ) -> None:
+    def __init__(self, project: str = "tepui", *, mode: Mode | None = None) -> None:
         extra("wandb", "track")
-        self._project, self._name, self._mode = project, name, mode
+        self._project, self._mode = project, mode
         self._run: Any = None
 
     def on_start(self, config: Mapping[str, Any]) -> None:
@@ -272,7 +255,7 @@ class WandB(Callback):
         known = remembered(config, "wandb")
         self._run = extra("wandb", "track").init(
             project=self._project,
-            name=self._name or run_name(config),
+            name=run_name(config),
             config=shown(config),
             mode=self._mode,
             id=known,

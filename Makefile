@@ -8,7 +8,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 PIP := $(BIN)/python $(INSTALL)
 ECOSYSTEM_PIP := $(ECOSYSTEM)/bin/python $(INSTALL)
 INSTALLED_PIP := $(INSTALLED)/bin/python $(INSTALL)
-EXTRAS := vision text hub tables export track slurm docs dev
+EXTRAS := vision text adapters hub tables export track slurm docs dev
 SOURCES := src tests benchmarks examples research
 # One process per core; each computes on one thread (tests/conftest.py).
 PARALLEL := -m pytest -n logical --dist worksteal

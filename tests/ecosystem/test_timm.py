@@ -87,3 +87,33 @@ def test_an_ensemble_of_tails_learns(name, device, tmp_path):
     run = tepui.fit(ensemble, data, method=method, optimizer=tepui.SGD(lr=1e-3), **how)
     assert np.isfinite(run.history[-1].loss).all()
     assert ensemble.predict(images).probs.shape == (8, 2)
+
+
+OPTIONS = {"drop_rate": 0.1, "img_size": 32}
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"name": "vit_tiny_patch16_224", "resize": 32, **OPTIONS},
+        {"name": "vit_tiny_patch16_224", "preprocess": True, **OPTIONS},
+        {"name": "resnet18", "in_channels": 1},
+    ],
+    ids=str,
+)
+def test_a_saved_ensemble_is_loaded_without_a_factory(tmp_path, how):
+    ensemble = tepui.Ensemble.build(lambda: from_timm(num_classes=3, **how), members=2)
+    ensemble.save(tmp_path)
+    loaded = tepui.load(tmp_path)
+    x = torch.rand(2, how.get("in_channels", 3), 40, 40)
+    assert loaded.logits(x).equal(ensemble.eval().logits(x))
+
+
+def test_options_that_no_file_holds_need_a_factory(tmp_path):
+    def make():
+        return from_timm("vit_tiny_patch16_224", 3, norm_layer=nn.LayerNorm, **OPTIONS)
+
+    tepui.Ensemble.build(make, members=2).save(tmp_path)
+    with pytest.raises(ValueError, match="factory must be given"):
+        tepui.load(tmp_path)
+    assert len(tepui.load(tmp_path, make)) == 2

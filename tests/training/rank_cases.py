@@ -34,6 +34,17 @@ class TellingLookahead(Lookahead):
         return {"steps": [float(state["step"]) for state in states]}
 
 
+def frozen_body():
+    """A network of which only the last layer is trained."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = noisy_net()
+    for parameter in [*net.parameters()][:-2]:
+        parameter.requires_grad_(False)
+    net[-1].reset_parameters()
+    return net
+
+
 SPLIT = SharpBalance(switch_at=1, stratified=False, leftover="none")
 REFRESHED = SharpBalance(switch_at=1, refresh_every=1, rho=0.1)
 OWN_SMOOTHING = CrossEntropy((0.0, 0.1, 0.2))
@@ -66,6 +77,7 @@ CASES = {
     "pruned": {"method": SAM(), "prune": tepui.Prune(sparsity=(0.3, 0.5, 0.9))},
     "unequal": {"method": SAM(), "factory": UNEQUAL},
     "unequal and coupled": {"method": SED(active=2), "factory": UNEQUAL},
+    "frozen body": {"method": SED(active=2), "factory": frozen_body, **BEST},
     "one member": {"method": SharpBalance(switch_at=1), "members": 1},
     "own state": {"method": TellingLookahead()},
     "stopped early": {"method": SharpBalance(switch_at=2), "early_stopping": ONCE},

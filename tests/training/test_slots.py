@@ -267,13 +267,24 @@ def test_settings_of_layers_count():
     assert not have_same_structure(rates)
 
 
-def test_members_that_share_tensors_do_not_share_slots():
-    shared = nn.Linear(4, 6)
-    shared.requires_grad_(False)
-    both = [
-        member(lambda: nn.Sequential(shared, nn.Linear(6, CLASSES))) for _ in range(2)
-    ]
-    assert not have_same_structure(both)
+@pytest.mark.parametrize("method", [SED(active=2), A2D(weight=0.5)], ids=repr)
+def test_members_on_one_frozen_body_share_slots_and_the_body(monkeypatch, method):
+    body = nn.Linear(4, 6).requires_grad_(False)
+
+    def on_body():
+        return nn.Sequential(body, nn.Tanh(), nn.Linear(6, CLASSES))
+
+    assert have_same_structure([member(on_body), member(on_body)])
+    before = body.weight.clone()
+    slots = in_slots(monkeypatch, method, numbers(), on_body)
+    assert_same_training(trained(method, numbers(), on_body), slots)
+    assert body.weight.equal(before)
+    assert all(one[0].weight is body.weight for one in slots.ensemble.members)
+
+
+def test_members_that_train_one_tensor_do_not_share_slots():
+    shared = nn.Linear(4, CLASSES)
+    assert not have_same_structure([member(lambda: nn.Sequential(shared))] * 2)
 
 
 def colors(samples=128, size=8):

@@ -36,6 +36,7 @@ _TABLE = {
         "HorizontalFlip Mixup PerMember RandAugment RandomCrop RandomErasing "
         "RandomGrayscale RandomResizedCrop TrivialAugment WordDropout"
     },
+    "adapter": {"tepui.models": "LoRA"},
     "pruning": {"tepui.modules.pruning": "Prune"},
     "stopping": {"tepui.training": "EarlyStopping"},
     "normalization": {"tepui.data": "Normalize"},
@@ -59,6 +60,7 @@ EXAMPLES = {
     "optimizer": "AdamW(lr=0.001)",
     "schedule": "Cosine(warmup=2)",
     "augmentation": "RandomCrop(padding=4)",
+    "adapter": "LoRA(rank=8)",
     "pruning": "Prune(sparsity=0.9)",
     "stopping": "EarlyStopping(patience=5)",
     "executor": "Processes()",

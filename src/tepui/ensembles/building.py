@@ -8,6 +8,7 @@ from tepui.core.checks import require
 from tepui.core.seeding import member_seeds, seeded
 from tepui.core.warning import warn
 from tepui.data.identity import tensors_hash
+from tepui.modules.sharing import share_frozen
 
 Factory = Callable[[], nn.Module]
 
@@ -19,11 +20,12 @@ def built_members(
     check_factory(factory)
     count = _count(factory, members, seed)
     pairs = zip(factories_for(factory, count), member_seeds(seed, count), strict=True)
-    modules = []
+    modules: list[nn.Module] = []
     for make, member_seed in pairs:
         # A key: another spelling would draw other weights.
         with seeded(member_seed, "initialisation"):
             modules.append(made_by(make))
+        share_frozen([modules[0], modules[-1]])
     return modules
 
 

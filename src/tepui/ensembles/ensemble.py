@@ -1,6 +1,7 @@
 """An ensemble: members, their seeds, and their joint predictions."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,6 +25,7 @@ from tepui.ensembles.feature_detectors import (
 from tepui.ensembles.inputs import input_batches, place_of
 from tepui.ensembles.meaning import Meaningful, learned_of
 from tepui.metrics import Rule
+from tepui.models.adapters import adapted
 from tepui.models.split import Frozen, OnFeatures, frozen
 from tepui.modules.running import (
     check_rows,
@@ -34,6 +36,7 @@ from tepui.modules.running import (
     forward,
     refusal_named,
 )
+from tepui.modules.sharing import Size, size_of
 from tepui.modules.state import description, tensor_state
 from tepui.tasks.base import Task
 from tepui.tasks.named import settled
@@ -169,6 +172,35 @@ class Ensemble(Meaningful):
         ensemble = cls(heads, seed, extractor)
         warn_of_identical(heads)
         return ensemble
+
+    @classmethod
+    def adapters(
+        cls,
+        body: nn.Module,
+        adapter: Any,
+        members: int | None = None,
+        seed: int | Sequence[int] = SEED,
+    ) -> Self:
+        """Build members that share a frozen body, each with an adapter of its own.
+
+        Args:
+            body: Any module, left as it is. Of a model of :mod:`tepui.models`, as
+                ``from_huggingface`` and ``from_timm`` return it, each member trains a
+                classifier of its own, too, which begins anew.
+            adapter: ``tepui.models.LoRA(...)``, or a configuration of PEFT that keeps
+                the body frozen, such as ``LoraConfig`` or ``IA3Config``.
+            members: As for :meth:`build`.
+            seed: As for :meth:`build`.
+
+        Returns:
+            The ensemble; what is frozen is held once, in files too.
+
+        Raises:
+            ImportError: If PEFT is not installed.
+            ValueError: If the body has no layers that the adapter names.
+        """
+        check_types(Ensemble.adapters, locals())
+        return cls.build(partial(adapted, body, adapter), members, seed)
 
     @property
     def heads(self) -> "Ensemble":
@@ -349,6 +381,17 @@ class Ensemble(Meaningful):
             feature_scores=feature_scores or {},
             uncalibrated=outputs,
         )
+
+    def size(self) -> Size:
+        """Return how many bytes members train, and how many they share.
+
+        Example:
+            >>> body = nn.Linear(64, 64).requires_grad_(False)
+            >>> heads = [nn.Sequential(body, nn.Linear(64, 2)) for _ in range(3)]
+            >>> print(Ensemble(heads).size())
+            0.00 MiB trained per member, 0.02 MiB shared, 0.02 MiB in all
+        """
+        return size_of([*self.members])
 
     def save(self, path: str | Path, overwrite: bool = False) -> Path:
         """Save members and seeds as one safetensors file with a JSON header.

@@ -21,9 +21,11 @@ from tepui.metrics import HeldOutScores
 from tepui.metrics.calibrators import stored_calibration
 from tepui.metrics.conformal import stored_conformity
 from tepui.models.split import frozen
+from tepui.modules.sharing import share_as_stored
 from tepui.modules.state import (
     load_tensor_state,
     rebuilt,
+    take_adapter,
     take_dtypes,
 )
 from tepui.tasks.base import Task
@@ -71,6 +73,8 @@ def load(
             modules = _rebuilt_members(described, states, file)
         else:
             modules = [made_by(make) for make in factories_for(factory, len(described))]
+            for module, each in zip(modules, described, strict=True):
+                take_adapter(module, each, file)
         front = None
         if extractor is not None:
             front = frozen(extractor().eval())
@@ -170,9 +174,12 @@ def _rebuilt_members(
 
 
 def _load_parts(ensemble: Ensemble, states: States, file: Path) -> None:
-    for owner, module in parts_of(ensemble).items():
+    parts = parts_of(ensemble)
+    for owner, module in parts.items():
         name = owner if owner == EXTRACTOR else f"member {owner}"
         load_tensor_state(module, states[owner], f"{name} of {file}")
+    heads = [owner for owner in parts if owner != EXTRACTOR]
+    share_as_stored([parts[it] for it in heads], [states[it] for it in heads])
 
 
 def _take_meaning(

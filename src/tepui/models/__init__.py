@@ -1,5 +1,6 @@
 """Models, one architecture in each file."""
 
+from tepui.models.adapters import LoRA
 from tepui.models.albert import Albert
 from tepui.models.base import Model
 from tepui.models.convnet import ConvNet
@@ -27,6 +28,7 @@ __all__ = [
     "Albert",
     "ConvNet",
     "Frozen",
+    "LoRA",
     "Model",
     "OnFeatures",
     "Preprocess",

@@ -72,7 +72,13 @@ class Model(nn.Module):
         Returns:
             The classifier applied to the features.
         """
-        logits: Tensor = self.classifier(self.features(*inputs, **named))
+        features = self.features(*inputs, **named)
+        dtype = self.classifier.weight.dtype  # wider than that of a frozen body, maybe
+        if features.dtype != dtype and not torch.is_autocast_enabled(
+            features.device.type
+        ):
+            features = features.to(dtype)
+        logits: Tensor = self.classifier(features)
         return logits
 
 

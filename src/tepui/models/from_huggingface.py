@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from tepui.core.checks import one_of, require
 from tepui.core.extras import extra, known_by_name
 from tepui.core.types import check_types
+from tepui.models.adapters import LoRA, adapt
 from tepui.models.base import Model, positive
 
 Kind = Literal["text", "image", "audio", "video"]
@@ -36,6 +37,7 @@ def from_huggingface(
     num_classes: int = 2,
     pretrained: bool = True,
     kind: Kind = "text",
+    adapter: LoRA | None = None,
     **options: Any,
 ) -> Model:
     """Return a classifier of transformers.
@@ -45,6 +47,7 @@ def from_huggingface(
         num_classes: Number of logits; a head for another number is initialized anew.
         pretrained: Whether weights are loaded, or only the configuration.
         kind: What it classifies.
+        adapter: What is trained beside the classifier; without it, all is.
         options: Further values of the model's configuration, none of which brings code.
 
     Returns:
@@ -75,7 +78,10 @@ def from_huggingface(
             model = auto.from_pretrained(name, config=config, **safe)
         else:
             model = auto.from_config(config, **closed)
-    return HuggingFaceClassifier(kind, _document(model.config), model)
+    found = HuggingFaceClassifier(kind, _document(model.config), model)
+    if adapter is not None:
+        adapt(found, adapter)
+    return found
 
 
 @final

@@ -9,14 +9,15 @@ that block. Any other model is one layer before its classifier.
 import sys
 from collections.abc import Mapping
 from platform import machine
-from typing import Any
+from typing import Any, final
 
 from torch import Tensor, nn
 
 from tepui.core.checks import require
 from tepui.core.extras import extra, known_by_name
 from tepui.core.types import check_types
-from tepui.models.base import Composed, Model, positive
+from tepui.models.adapters import LoRA, adapt
+from tepui.models.base import Model, positive
 from tepui.models.from_huggingface import require_no_code
 from tepui.models.preprocess import Preprocess, Resize
 from tepui.models.without_torchvision import stand_in_for_torchvision
@@ -35,6 +36,7 @@ def from_timm(
     pretrained: bool = False,
     resize: int | None = None,
     preprocess: bool = False,
+    adapter: LoRA | None = None,
     **options: Any,
 ) -> Model:
     """Return a model of timm.
@@ -50,11 +52,13 @@ def from_timm(
             ``normalize`` give them, and do to them what the published model expects
             before anything else: its size, crop, interpolation, mean and standard
             deviation, see :class:`tepui.models.Preprocess`.
+        adapter: What is trained beside the classifier; without it, all is.
         options: Further arguments of ``timm.create_model``, none of which reads a file
             or brings code.
 
     Returns:
-        A model with features and a linear classifier.
+        A model with features and a linear classifier. A saved ensemble of such models
+        is loaded without a factory.
 
     Raises:
         ImportError: If timm is not installed.
@@ -64,31 +68,79 @@ def from_timm(
             what no layer of ours does.
     """
     check_types(from_timm, locals())
-    sizes = {"num_classes": num_classes, "in_channels": in_channels, "resize": resize}
-    positive(**{name: size for name, size in sizes.items() if size is not None})
+    rule = "be None with preprocess, which has the model's own size"
+    require(resize is None or not preprocess, "resize", rule, resize)
+    if num_classes is not None:
+        options["num_classes"] = num_classes
+    body = _created(name, in_channels, options, pretrained)
+    first = None
+    if preprocess:
+        first = _preprocessing(name, body.pretrained_cfg, in_channels, options)
+    model = TimmClassifier(name, in_channels, resize, first, options, body)
+    if adapter is not None:
+        adapt(model, adapter)
+    return model
+
+
+@final
+class TimmClassifier(Model):
+    """A model of timm, built from its name and options alone.
+
+    Args:
+        name: timm's name for it.
+        in_channels: Channels of the images.
+        resize: Enlarge or shrink images to this size first.
+        preprocess: Arguments of :class:`tepui.models.Preprocess`, which comes first.
+        options: Further arguments of ``timm.create_model``.
+        model: The library's model of these, where it is there already; it is taken
+            apart.
+
+    Raises:
+        ImportError: If timm is not installed.
+        ValueError: If timm has no such model, name or options lead to weights or code
+            from elsewhere, or the model does not end in a linear classifier.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        in_channels: int,
+        resize: int | None,
+        preprocess: list[Any] | None,
+        options: dict[str, Any],
+        model: nn.Module | None = None,
+    ) -> None:
+        sizes = {"in_channels": in_channels, "resize": resize}
+        super().__init__(name=name, **sizes, preprocess=preprocess, options=options)
+        body: Any = _created(name, in_channels, options) if model is None else model
+        classifier = body.get_classifier()
+        rule = "name a model with one linear classifier"
+        require(isinstance(classifier, nn.Linear), "name", rule, name)
+        body.reset_classifier(0)
+        first: list[nn.Module] = [] if resize is None else [Resize(resize)]
+        if preprocess is not None:
+            first = [Preprocess(*preprocess)]
+        self.layers = nn.Sequential(*first, *_parts(body))
+        self.classifier = classifier
+
+
+def _created(
+    name: str, channels: int, options: Mapping[str, Any], weights: bool = False
+) -> Any:
+    """Return a model of timm's own list, with options that bring no code."""
+    classes = options.get("num_classes")
+    positive(in_channels=channels, num_classes=1 if classes is None else classes)
     rule = "be in timm's own list of models, since other weights could contain code"
     require(not {*":/"} & {*name}, "name", rule, name)
     for option in PLACES:
         rule = "be left out, since weights from elsewhere could contain code"
         require(option not in options, option, rule, options.get(option))
     require_no_code(options)
-    rule = "be None with preprocess, which has the model's own size"
-    require(resize is None or not preprocess, "resize", rule, resize)
     library = _library()
-    if num_classes is not None:
-        options["num_classes"] = num_classes
     with known_by_name("name", "be a model of timm's", name, OSError, RuntimeError):
-        model = library.create_model(
-            name, pretrained=pretrained, in_chans=in_channels, **options
+        return library.create_model(
+            name, pretrained=weights, in_chans=channels, **options
         )
-    classifier = model.get_classifier()
-    rule = "name a model with one linear classifier"
-    require(isinstance(classifier, nn.Linear), "name", rule, name)
-    model.reset_classifier(0)
-    first: list[nn.Module] = [] if resize is None else [Resize(resize)]
-    if preprocess:
-        first = [_preprocessing(name, model.pretrained_cfg, in_channels, options)]
-    return Composed([*first, *_parts(model)], classifier)
 
 
 def _library() -> Any:
@@ -106,8 +158,8 @@ def timm_alone() -> str | None:
 
 def _preprocessing(
     name: str, published: Mapping[str, Any], channels: int, options: Mapping[str, Any]
-) -> Preprocess:
-    """Return what a published model expects to be done to images."""
+) -> list[Any]:
+    """Return the arguments of what a published model expects to be done to images."""
     _, height, width = published["input_size"]
     rule = "name a model of square images that are cropped at their center"
     mode = published.get("crop_mode", "center")
@@ -116,13 +168,13 @@ def _preprocessing(
     require(fits, "name", rule, f"{name} ({height} by {width}, {mode})")
     rule = f"be {len(published['mean'])} with preprocess, as the model was published"
     require(channels == len(published["mean"]), "in_channels", rule, channels)
-    return Preprocess(
+    return [
         options.get("img_size") or height,
         published["crop_pct"],
-        published["mean"],
-        published["std"],
+        list(published["mean"]),
+        list(published["std"]),
         published["interpolation"],
-    )
+    ]
 
 
 def _parts(model: Any) -> list[nn.Module]:

@@ -1,6 +1,7 @@
 """A module's state as tensors, and the models that can be rebuilt from a file."""
 
 import hashlib
+import json
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -17,8 +18,10 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 from tepui import models
 from tepui.core.checks import one_of, require
 from tepui.data.identity import tensors_hash
+from tepui.models.adapters import adapt, adapter_from, adapter_of
 from tepui.models.base import Composed, Model
 from tepui.models.from_huggingface import HuggingFaceClassifier
+from tepui.models.from_timm import TimmClassifier
 from tepui.models.split import Frozen
 from tepui.modules.pruning import adopt_masks
 
@@ -59,13 +62,19 @@ def check_fit(module: nn.Module, state: Mapping[str, Tensor], where: str) -> Non
 
 def description(module: nn.Module) -> dict[str, Any]:
     """Return how to rebuild a module, as a value for JSON."""
+    if (adapter := adapter_of(module)) is not None:
+        return {**_described(module), "adapter": adapter}
+    return _described(module)
+
+
+def _described(module: nn.Module) -> dict[str, Any]:
     origin = module.cut_from if isinstance(module, Frozen | Composed) else None
     if origin is not None and _is_listed(origin.model):
         part = "extractor" if isinstance(module, Frozen) else "tail"
         whole = {"model": origin.model.__name__, "config": origin.config}
         return {**whole, "part": part, "layers": origin.layers}
     kind = type(module)
-    if isinstance(module, Model) and _is_listed(kind):
+    if isinstance(module, Model) and _is_listed(kind) and _is_plain(module.config):
         return {"model": kind.__name__, "config": module.config}
     return {"model": f"{kind.__module__}.{kind.__qualname__}", "config": None}
 
@@ -134,7 +143,8 @@ def rebuilt(
 
 
 def _part(module: nn.Module, described: Mapping[str, Any], file: Path) -> nn.Module:
-    """Return the part of a model that was stored: the whole, or one side of a cut."""
+    """Return what was stored: a whole, adapted or not, or one side of a cut."""
+    take_adapter(module, described, file)
     if "part" not in described:
         return module
     part, layers = described["part"], described["layers"]
@@ -142,6 +152,13 @@ def _part(module: nn.Module, described: Mapping[str, Any], file: Path) -> nn.Mod
     require(isinstance(layers, int), f"layers in {file}", "be an integer", layers)
     split = models.split_last_layers(module, layers)
     return split.extractor if part == "extractor" else split.pattern
+
+
+def take_adapter(module: nn.Module, described: Mapping[str, Any], file: Path) -> None:
+    """Put the adapter of a :func:`description` into a module that has none."""
+    document = described.get("adapter")
+    if document is not None and adapter_of(module) is None:
+        adapt(module, adapter_from(document, file), anew=False)
 
 
 @contextmanager
@@ -162,6 +179,15 @@ def _at_most(tensors: int) -> Iterator[None]:
         hook.remove()
 
 
+def _is_plain(config: Mapping[str, Any]) -> bool:
+    """Return whether JSON can hold a configuration; options of timm may be classes."""
+    try:
+        json.dumps(config)
+    except TypeError:
+        return False
+    return True
+
+
 def _is_listed(kind: type) -> bool:
     return _rebuildable().get(kind.__name__) is kind
 
@@ -170,7 +196,8 @@ def _rebuildable() -> dict[str, type[Model]]:
     """Return the models that a file may name: neither their base nor functions."""
     named = [getattr(models, name) for name in models.__all__]
     own = [kind for kind in named if isclass(kind) and issubclass(kind, Model)]
-    kinds = [*(kind for kind in own if kind is not Model), HuggingFaceClassifier]
+    foreign = [HuggingFaceClassifier, TimmClassifier]
+    kinds = [*(kind for kind in own if kind is not Model), *foreign]
     return {kind.__name__: kind for kind in kinds}
 
 

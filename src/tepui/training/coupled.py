@@ -287,12 +287,14 @@ class Slots:
         for member in members:
             _begin_optimizer(member)
         count = len(turn.active) + len(turn.observed)
-        clones = [members[0].clone() for _ in range(count)]
+        self._shared = shared_by(members)
+        clones = [members[0].clone(self._shared) for _ in range(count)]
         self.active = clones[: len(turn.active)]
         self.observed = clones[len(turn.active) :]
         # Which members take the slots: every step reads this tensor.
         self.index = torch.zeros(count, dtype=torch.int64, device=members[0].device)
-        self._module = stacked([*map(_module_tensors, clones)], len(members))
+        own = [_module_tensors(clone, self._shared) for clone in clones]
+        self._module = stacked(own, len(members))
         self._kept = stacked([*map(_kept_tensors, self.active)], len(members))
 
     def load(self, members: Sequence[TrainingMember]) -> None:
@@ -311,7 +313,8 @@ class Slots:
         self, row: int, member: TrainingMember
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Return rows of the stacks, each with the member's tensor."""
-        tensors = [*_module_tensors(member), *_kept_tensors(member)]
+        own = _module_tensors(member, self._shared)
+        tensors = [*own, *_kept_tensors(member)]
         rows = [stack.members[row] for stack in (*self._module, *self._kept)]
         return zip(rows, tensors, strict=True)
 
@@ -371,22 +374,23 @@ def _begin_optimizer(member: TrainingMember) -> None:
 
 def have_same_structure(members: Sequence[TrainingMember]) -> bool:
     """Return whether one slot can serve all members."""
-    first = _settings(members[0])
-    tensors = [id(t) for member in members for t in _module_tensors(member)]
+    shared = shared_by(members)
+    first = _settings(members[0], shared)
+    tensors = [id(t) for member in members for t in _module_tensors(member, shared)]
     if len(set(tensors)) < len(tensors):
         return False
     return all(
-        _settings(member) == first and member.loss == members[0].loss
+        _settings(member, shared) == first and member.loss == members[0].loss
         for member in members[1:]
     )
 
 
-def _settings(member: TrainingMember) -> list[Any]:
+def _settings(member: TrainingMember, shared: Sequence[Tensor]) -> list[Any]:
     """Return all that could make two members compute differently, except values."""
     module, optimizer = member.module, member.optimizer
     tensors = [
         (tensor.shape, tensor.stride(), tensor.dtype, tensor.requires_grad)
-        for tensor in _module_tensors(member)
+        for tensor in _module_tensors(member, shared)
     ]
     groups = [
         {name: repr(v) for name, v in group.items() if name not in ("params", "lr")}
@@ -404,9 +408,20 @@ def _plain(part: nn.Module) -> dict[str, Any]:
     return {name: v for name, v in vars(part).items() if isinstance(v, kinds)}
 
 
-def _module_tensors(member: TrainingMember) -> list[Tensor]:
-    module = member.module
-    return [*module.parameters(), *module.buffers()]
+def shared_by(members: Sequence[TrainingMember]) -> list[Tensor]:
+    """Return the frozen parameters that all members hold, each as one object."""
+    frozen = [
+        {id(p): p for p in member.module.parameters() if not p.requires_grad}
+        for member in members
+    ]
+    common = set.intersection(*map(set, frozen)) if len(frozen) > 1 else set()
+    return [p for key, p in frozen[0].items() if key in common]
+
+
+def _module_tensors(member: TrainingMember, shared: Sequence[Tensor]) -> list[Tensor]:
+    left_out = set(map(id, shared))
+    every = (*member.module.parameters(), *member.module.buffers())
+    return [tensor for tensor in every if id(tensor) not in left_out]
 
 
 def _kept_tensors(member: TrainingMember) -> list[Tensor]:

@@ -20,7 +20,6 @@ from tepui.data.stored import whole
 from tepui.methods.base import ExchangingMethod
 from tepui.modules.pruning import apply_masks
 from tepui.modules.running import evaluating
-from tepui.modules.state import load_tensor_state
 from tepui.tasks import Task, task_of
 from tepui.training.averaging import at_average, averaged_tensors, means_of
 from tepui.training.batches import BatchSplit
@@ -36,7 +35,13 @@ from tepui.training.member import (
 from tepui.training.passes import MemberPasses
 from tepui.training.prepare import Order
 from tepui.training.progress import Progress
-from tepui.training.run_folder import Checkpoint, RunFolder, commit, write_member
+from tepui.training.run_folder import (
+    Checkpoint,
+    RunFolder,
+    commit,
+    write_frozen,
+    write_member,
+)
 from tepui.training.runner import Interruption, Runner
 
 WRITERS = 4  # members whose part of a checkpoint is written at a time
@@ -153,6 +158,7 @@ class Training:
             self.folder.write_history(self.history)
 
     def _go_on_from(self, saved: Checkpoint, *, branches: bool) -> None:
+        saved.restore_frozen([*self.order.ensemble.members])
         for member in self.members:
             with reading(saved.path, f"the state of member {member.index}"):
                 restore(member, *saved.member(member.index), branches=branches)
@@ -168,7 +174,7 @@ class Training:
         with member.on_device():
             if member.best.weights:
                 where = f"best weights of member {member.index}"
-                load_tensor_state(member.module, member.best.weights, where)
+                member.load_trained(member.best.weights, where)
             elif member.average:
                 tensors = averaged_tensors(member.module)
                 foreach.copy_(tensors, means_of(member.average))
@@ -386,6 +392,8 @@ class Training:
 
     def _write_checkpoint(self, folder: RunFolder) -> None:
         self.generation += 1
+        if self.exchange.writer and self.generation == 1:
+            write_frozen(folder.checkpoint, [*self.order.ensemble.members])
         # Hashing and writing leave the interpreter to other threads.
         with ThreadPoolExecutor(WRITERS) as pool:
             own = [m for m in self.members if m.ranks is None or m.ranks.rank == 0]

@@ -1,7 +1,7 @@
 """One member in training: its passes, its optimizer, its place in the run."""
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -13,6 +13,7 @@ from tepui.core import foreach
 from tepui.core.checks import require
 from tepui.methods.base import Method
 from tepui.modules.pruning import apply_masks, masks_in_state, prune_
+from tepui.modules.sharing import frozen_names
 from tepui.modules.state import load_tensor_state, tensor_state
 from tepui.training.averaging import (
     averaged_tensors,
@@ -42,7 +43,7 @@ class Best:
 
     loss: float = float("inf")
     epoch: int = -1  # the epoch after which it was measured
-    weights: dict[str, Tensor] = field(default_factory=dict)  # the module's state then
+    weights: dict[str, Tensor] = field(default_factory=dict)  # what was trained, then
 
 
 class TrainingMember(MemberPasses):
@@ -113,9 +114,25 @@ class TrainingMember(MemberPasses):
             rule = "keep the tensors that start returned and change them in place"
             require(False, what, rule, f"other tensors under {sorted(changed)}")
 
-    def clone(self) -> Self:
-        """Return a member with copies of all that this one changes in a step."""
-        module, optimizer = copy.deepcopy((self.module, self.optimizer))
+    def trained_state(self) -> dict[str, Tensor]:
+        """Return the module's state without what is frozen."""
+        frozen, state = frozen_names(self.module), tensor_state(self.module)
+        return {name: tensor for name, tensor in state.items() if name not in frozen}
+
+    def load_trained(self, state: Mapping[str, Tensor], where: str) -> None:
+        """Load a state that may lack what is frozen."""
+        frozen, present = frozen_names(self.module), tensor_state(self.module)
+        kept = {name: present[name] for name in frozen if name not in state}
+        load_tensor_state(self.module, {**kept, **state}, where)
+
+    def clone(self, shared: Sequence[Tensor] = ()) -> Self:
+        """Return a member with copies of all that this one changes in a step.
+
+        Args:
+            shared: Frozen tensors of which it holds no copies.
+        """
+        alone = {id(tensor): tensor for tensor in shared}
+        module, optimizer = copy.deepcopy((self.module, self.optimizer), alone)
         # A copied optimizer forgets what its constructor noted of capturing, and warns.
         for name, value in vars(self.optimizer).items():
             vars(optimizer).setdefault(name, value)
@@ -224,7 +241,7 @@ class TrainingMember(MemberPasses):
     def keep_best(self, loss: float, epoch: int) -> None:
         """Keep a copy of the weights if they are the best so far."""
         if loss < self.best.loss:
-            state = tensor_state(self.module)
+            state = self.trained_state()
             copies = {name: tensor.detach().clone() for name, tensor in state.items()}
             self.best = Best(loss, epoch, copies)
 
@@ -255,12 +272,12 @@ def _laid_out_like(parameter: Tensor, gradient: Tensor) -> Tensor:
 
 
 def tensors_of(member: TrainingMember) -> dict[str, Tensor]:
-    """Return every tensor that a resumed run needs."""
+    """Return every tensor that a resumed run needs, but for what is frozen."""
     joint = member.joint_losses
     return {
         "losses": member.step_losses,
         **({} if joint is None else {"joint": joint}),
-        **_prefixed("module", tensor_state(member.module)),
+        **_prefixed("module", member.trained_state()),
         **_prefixed("best", member.best.weights),
         **_prefixed("method", member.state),
         **_prefixed("average", member.average),
@@ -302,23 +319,23 @@ def restore(
     """
     where = f"checkpoint of member {member.index}"
     masks = masks_in_state(member.module) if branches else {}
-    load_tensor_state(member.module, {**masks, **_under("module", tensors)}, where)
+    member.load_trained({**masks, **under("module/", tensors)}, where)
     member.step_losses.copy_(tensors["losses"])
     if member.joint_losses is not None:
         member.joint_losses.copy_(tensors["joint"])
     member.step = document["step"]
     member.exchanged = document["exchanged"]
     if document["best"] is not None:
-        weights = {**masks, **_under("best", tensors)}
+        weights = {**masks, **under("best/", tensors)}
         copies = {name: tensor.to(member.device) for name, tensor in weights.items()}
         loss, epoch = document["best"]
         member.best = Best(loss, epoch, copies)
-    state = _under("method", tensors)
+    state = under("method/", tensors)
     if state or not branches:
         _refill(member.state, state, f"method's state in {where}")
-    _refill(member.average, _under("average", tensors), f"average in {where}")
+    _refill(member.average, under("average/", tensors), f"average in {where}")
     restore_optimizer(
-        member.optimizer, {**_under("optimizer", tensors), **document["optimizer"]}
+        member.optimizer, {**under("optimizer/", tensors), **document["optimizer"]}
     )
     member.offload()
 
@@ -365,8 +382,13 @@ def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
 
 
-def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    start = f"{prefix}/"
+def under(start: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors whose names begin so, by what follows.
+
+    Example:
+        >>> under("a/", {"a/b": torch.zeros(1), "c": torch.ones(1)})
+        {'b': tensor([0.])}
+    """
     return {
         name.removeprefix(start): tensor
         for name, tensor in tensors.items()

@@ -45,11 +45,17 @@ from tepui.data.loading import as_arrays
 from tepui.data.stored import StoredData
 from tepui.ensembles.ensemble import FILE, Ensemble
 from tepui.ensembles.loading import DIVERGED, RUN, divergence_in
-from tepui.modules.state import description, structure_digest, tensor_state
+from tepui.modules.sharing import frozen_names
+from tepui.modules.state import (
+    description,
+    load_tensor_state,
+    structure_digest,
+    tensor_state,
+)
 from tepui.training.checks import RunData
 from tepui.training.exchange import Exchange
 from tepui.training.history import EpochRecord, History, Outcome, Timeline
-from tepui.training.member import TrainingDiverged
+from tepui.training.member import TrainingDiverged, under
 from tepui.training.numerics import Numerics
 from tepui.training.spec import ExecutionSpec, TrainingSpec
 
@@ -74,6 +80,7 @@ class Checkpoint:
     digests: tuple[str, ...]  # of the members' files, in member order
     timeline: Timeline  # where the time went until then
     stopped_by: str | None = None  # who ended the run with it, if anybody
+    frozen: str | None = None  # the digest of the file of frozen tensors, if any are
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -87,6 +94,7 @@ class Checkpoint:
                 tuple(document["members"]),
                 document["timeline"],
                 document["stopped_by"],
+                document["frozen"],
             )
 
     def member(self, index: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -96,10 +104,23 @@ class Checkpoint:
     def file(self, index: int) -> Path:
         """Return the file of a member, which must be the one that is meant."""
         file = member_file(self.path, index, self.generation)
-        if tensors_digest(file) != self.digests[index]:
+        return self._checked(file, self.digests[index])
+
+    def restore_frozen(self, modules: Sequence[nn.Module]) -> None:
+        """Put back what the run's members do not train."""
+        if self.frozen is None:
+            return
+        file = self._checked(frozen_file(self.path), self.frozen)
+        tensors, _ = read_tensors(file, "frozen")
+        for index, module in enumerate(modules):
+            own = under(f"{index}.", tensors)
+            load_tensor_state(module, {**tensor_state(module), **own}, str(file))
+
+    def _checked(self, file: Path, digest: str) -> Path:
+        if tensors_digest(file) != digest:
             raise ValueError(
-                f"{file} must be the file that {self.path} names for member {index}, "
-                "but its digest is another"
+                f"{file} must be the file that {self.path} names, but its digest is "
+                "another"
             )
         return file
 
@@ -107,6 +128,27 @@ class Checkpoint:
 def member_file(checkpoint: Path, index: int, generation: int) -> Path:
     """Return where a member's part of a checkpoint lies."""
     return checkpoint.with_suffix("") / f"member{index}-{generation}.safetensors"
+
+
+def frozen_file(checkpoint: Path) -> Path:
+    """Return where the frozen tensors of a run lie."""
+    return checkpoint.with_suffix("") / "frozen.safetensors"
+
+
+def write_frozen(checkpoint: Path, modules: Sequence[nn.Module]) -> None:
+    """Write what training leaves as it is, what modules share once.
+
+    That is done once per run, before the first checkpoint names it.
+    """
+    tensors = {
+        f"{index}.{name}": tensor
+        for index, module in enumerate(modules)
+        if (names := frozen_names(module))
+        for name, tensor in tensor_state(module).items()
+        if name in names
+    }
+    if tensors:
+        write_tensors(frozen_file(checkpoint), "frozen", tensors, {})
 
 
 def write_member(
@@ -131,16 +173,18 @@ def commit(
 ) -> None:
     """Make the files of a generation the run's checkpoint; remove all others."""
     files = [member_file(checkpoint, index, generation) for index in range(members)]
+    frozen = frozen_file(checkpoint)
     document = {
         "generation": generation,
         "members": [tensors_digest(file) for file in files],
         "history": [asdict(record) for record in history],
         "timeline": timeline,
         "stopped_by": stopped_by,
+        "frozen": tensors_digest(frozen) if frozen.exists() else None,
     }
     write_document(checkpoint, "checkpoint", document)
     for file in checkpoint.with_suffix("").iterdir():
-        if file not in files:
+        if file not in (*files, frozen):
             file.unlink(missing_ok=True)
 
 

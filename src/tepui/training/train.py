@@ -17,6 +17,7 @@ from tepui.core.provenance import masked
 from tepui.core.spec import document
 from tepui.core.storage import finite_or_none
 from tepui.core.types import check_types
+from tepui.core.warning import warn
 from tepui.data.arrays import Batch, to_tensor
 from tepui.data.augment import Augmentation, PerMember
 from tepui.data.identity import fingerprint
@@ -30,6 +31,7 @@ from tepui.losses import CrossEntropy, Loss
 from tepui.methods.base import Method
 from tepui.methods.coupled import CoupledMethod
 from tepui.modules.pruning import Prune, add_masks
+from tepui.modules.sharing import apart, frozen_names, share_frozen
 from tepui.modules.state import tensor_state
 from tepui.tasks import task_of
 from tepui.training.batches import BatchSource, source_of, steps_per_epoch
@@ -316,6 +318,7 @@ def _trained(order: Order, claim: ExitStack) -> Training:
     """Train until the run's end; its folder is claimed for as long as ``claim`` is."""
     ensemble, spec, execution = order.ensemble, order.spec, order.execution
     exchange, folder, numerics = order.exchange, order.folder, order.numerics
+    _share_frozen(order)
     order.place(order.owned)
     members, source, unlabeled, validation = _prepared(order)
     interruption = Interruption()
@@ -373,10 +376,22 @@ def _trained(order: Order, claim: ExitStack) -> Training:
     return training
 
 
+def _share_frozen(order: Order) -> None:
+    """Let members share what is frozen, and nothing else."""
+    ensemble = order.ensemble
+    for index, module in enumerate(apart([*ensemble.members])):
+        if module is not ensemble.members[index] and order.exchange.writer:
+            warn(f"member {index} trains tensors of an earlier one: it gets its own")
+        ensemble.members[index] = module
+    share_frozen([*ensemble.members])
+
+
 def _reunite(order: Order) -> None:
     """Bring home the weights of members that other processes train."""
     for index, module in enumerate(order.ensemble.members):
-        order.exchange.share([*tensor_state(module).values()], index)
+        frozen = frozen_names(module)
+        trained = [t for n, t in tensor_state(module).items() if n not in frozen]
+        order.exchange.share(trained, index)
     order.place(range(len(order.ensemble)))
 
 

@@ -152,7 +152,7 @@ def test_nonsense_is_refused_where_it_is_written(build, message):
     ("data", "message"),
     [
         (Stream(), "dataset must be map-style .*, got Stream"),
-        (CountedStream(), "got CountedStream; a stream .* list.* docs/large_data.md"),
+        (CountedStream(), "got CountedStream; a stream .* list.* docs/data.md"),
         (iter([(torch.zeros(4), 0)]), "got list_iterator; a stream .* list"),
         (
             DataLoader(TensorDataset(torch.zeros(3, 4), torch.zeros(3))),

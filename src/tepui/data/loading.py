@@ -284,7 +284,7 @@ def _instead(dataset: object) -> str:
     if isinstance(dataset, IterableDataset | Iterator):
         return (
             "; a stream cannot go back to a sample: list(...) keeps all of its pairs, "
-            "and docs/large_data.md has data on disk"
+            "and docs/data.md has data on disk"
         )
     return ""
 

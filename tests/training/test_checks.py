@@ -108,7 +108,7 @@ def test_wrong_arguments_are_named_and_leave_no_folder(how, message, tmp_path):
     ("data", "message"),
     [
         (Stream(), "dataset must be map-style .*, got Stream"),
-        (CountedStream(), "got CountedStream; a stream .* list.* docs/large_data.md"),
+        (CountedStream(), "got CountedStream; a stream .* list.* docs/data.md"),
         (iter([(torch.zeros(4), 0)]), "got list_iterator; a stream .* list"),
         (
             DataLoader(TensorDataset(torch.zeros(3, 4), torch.zeros(3))),

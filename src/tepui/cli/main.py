@@ -35,7 +35,7 @@ All commands: tepui --help. One of them: tepui train --help.
 # Each command is the function of a module of its name, loaded when it is needed.
 GROUPS = {
     "Your data": "train compare calibrate evaluate predict report export",
-    "Look inside": "measure verify settings data corrupt sweep",
+    "Look inside": "measure verify settings data corrupt sweep distil",
     "Research": "reproduce claims theory",
 }
 # Commands whose work torchrun's processes share.

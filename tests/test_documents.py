@@ -41,6 +41,7 @@ FRAGMENTS = {
         "tests/ecosystem/test_members_elsewhere.py; reaches the hub",
     ),
     "docs/extending.md": (8, "tests/test_examples.py"),
+    "docs/models.md": (1, "tests/ecosystem/test_adapters.py"),
     "docs/many_machines.md": (
         3,
         "tests/training/test_data_parallel.py, tests/test_many_machines.py",

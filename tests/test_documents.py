@@ -122,7 +122,7 @@ def test_every_command_is_shown():
 WALKS = (
     (ROOT / "docs/architecture.md")
     .read_text()
-    .split("## Three walks")[1]
+    .split("## Four walks")[1]
     .split("## A")[0]
 )
 STEP = r"`([\w/]+)\.py`:\s+`([\w.]+)`"
@@ -169,4 +169,4 @@ def test_a_step_is_used_by_one_before_it(walk):
 def test_a_walk_takes_at_most_a_dozen_steps():
     lengths = [int(number) for number in re.findall(r"^(\d+)\. ", WALKS, re.MULTILINE)]
     assert max(lengths) <= 12
-    assert lengths.count(1) == 3
+    assert lengths.count(1) == 4

@@ -345,12 +345,72 @@ class LoadedFeed(Feed):
         return True
 
 
-def feed_of(plan: Plan, member: TrainingMember, epoch: int) -> Feed:
+class SharedBatches:
+    """Batches of features that several heads see, copied to where their graphs read."""
+
+    def __init__(
+        self, plan: Plan, members: Sequence[TrainingMember], epoch: int
+    ) -> None:
+        self._plan = plan
+        self._members = members
+        self.begin(epoch)
+        self.fixed = fixed_batch(next(self._batches))
+
+    def begin(self, epoch: int) -> None:
+        """Load what is left of an epoch."""
+        behind = min(self._members, key=lambda member: member.step)
+        self.step = behind.step - 1  # that of the batch in its place
+        self._batches = self._plan.batches(behind, epoch)
+
+    def advance(self, lanes: Sequence[torch.cuda.Stream]) -> None:
+        """Copy the next batch into its place, between the steps on some streams.
+
+        It is computed beside them, on the current stream.
+        """
+        self.step += 1
+        batch = next(self._batches, None)
+        if batch is None:
+            return
+        for stream in lanes:
+            torch.cuda.current_stream().wait_stream(stream)
+        refill(self.fixed, batch)
+        for stream in lanes:
+            stream.wait_stream(torch.cuda.current_stream())
+
+
+@final
+class SharedFeed(Feed):
+    """Batches that other members see, too."""
+
+    def __init__(
+        self, plan: Plan, member: TrainingMember, shared: SharedBatches
+    ) -> None:
+        super().__init__(plan, member)
+        self._shared = shared
+
+    def batch(self) -> Batch:
+        """Return the tensors that are filled before every step of all."""
+        return self._shared.fixed
+
+    def advance(self) -> bool:
+        """Return whether there is a step left; one that is ahead waits for others."""
+        return self._shared.step == self.member.step < self._last
+
+
+def feed_of(
+    plan: Plan, member: TrainingMember, epoch: int, shared: SharedBatches | None = None
+) -> Feed:
     """Return the fastest feed for a plan's data, at the beginning of an epoch."""
     feed: Feed
     source = plan.source_of(member)
     size = min(plan.spec.batch_size, plan.source.samples)
-    if isinstance(source, TensorSource) and source.at_once(size) == 1:
+    if shared is not None:
+        feed = SharedFeed(plan, member, shared)
+    elif (
+        plan.body is None
+        and isinstance(source, TensorSource)
+        and source.at_once(size) == 1
+    ):
         feed = TableFeed(plan, member, source, epoch)
     else:
         feed = LoadedFeed(plan, member, epoch)
@@ -411,6 +471,8 @@ class GraphRunner(Runner):
         super().__init__(plan)
         self._captured: dict[int, Captured] = {}
         self._captured_for: list[tuple[int, int, str]] = []
+        # What heads see, with the streams on which their steps read it.
+        self._shared: list[tuple[SharedBatches, list[torch.cuda.Stream]]] = []
         self._eager: EagerRunner | None = None
 
     def run_epoch(self, members: Sequence[TrainingMember], epoch: int) -> None:
@@ -436,9 +498,13 @@ class GraphRunner(Runner):
         for _, captured in lanes:
             with torch.cuda.stream(captured.recording.stream):
                 captured.feed.begin(epoch)
+        for shared, _ in self._shared:
+            shared.begin(epoch)
         running = True
         while running and not self.plan.stopping():
             running = False
+            for shared, streams in self._shared:
+                shared.advance(streams)
             for member, captured in lanes:
                 running |= self._replay(member, captured)
         torch.cuda.synchronize()
@@ -455,18 +521,30 @@ class GraphRunner(Runner):
 
     def release(self) -> None:
         """Give back the memory of all graphs."""
-        self._captured, self._captured_for = {}, []
+        self._captured, self._captured_for, self._shared = {}, [], []
         torch.cuda.empty_cache()
 
     def _capture_all(self, members: Sequence[TrainingMember], epoch: int) -> None:
         try:
-            for member in members:
-                member.module.train()
-                feed = feed_of(self.plan, member, epoch)
-                self._captured[member.index] = capture(member, feed)
+            for group in self.plan.groups(members):
+                self._capture(group, epoch)
         except NotCapturable as reason:
             warn_of_eager_steps(reason)
-            self._captured, self._eager = {}, EagerRunner(self.plan)
+            self._captured, self._shared = {}, []
+            self._eager = EagerRunner(self.plan)
+
+    def _capture(self, group: Sequence[TrainingMember], epoch: int) -> None:
+        """Capture the steps of members that see the same batches."""
+        shared = None
+        if self.plan.body is not None:
+            shared = SharedBatches(self.plan, group, epoch)
+        for member in group:
+            member.module.train()
+            feed = feed_of(self.plan, member, epoch, shared)
+            self._captured[member.index] = capture(member, feed)
+        if shared is not None:
+            streams = [self._captured[m.index].recording.stream for m in group]
+            self._shared.append((shared, streams))
 
 
 def warn_of_eager_steps(reason: NotCapturable) -> None:

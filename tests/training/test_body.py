@@ -27,7 +27,7 @@ from tepui.methods import (
 )
 from tepui.training import Constant
 from tepui.training.batches import index_stream
-from tepui.training.graphs import SharedBatches, fed_step, feed_of
+from tepui.training.graphs import LoadedBatches, fed_step, feed_of
 from tepui.training.member import TrainingMember
 from tepui.training.runner import Runner, derive
 from training.cases import (
@@ -241,14 +241,14 @@ class Lanes(Runner):
 
     def run_epoch(self, members, epoch):
         for group in self.plan.groups(members):
-            shared = SharedBatches(self.plan, group, epoch)
+            shared = LoadedBatches(self.plan, group, epoch)
             feeds = [feed_of(self.plan, m, epoch, shared) for m in group]
             for member in group:
                 member.module.train()
             shared.begin(epoch)
             running = True
             while running and not self.plan.stopping():
-                shared.advance([])
+                shared.advance()
                 running = False
                 for feed in feeds:
                     running |= self.replayed(feed)

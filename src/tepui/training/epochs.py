@@ -72,18 +72,13 @@ def validated(
                 outputs = member.unseeded_outputs(batch)
                 row[0] += member.losses_of(outputs, batch.targets).double().sum()
                 row[1:] += task.measured(outputs, batch.targets)
-    return [_scores(task, unit, row, samples) for row in sums.tolist()]
-
-
-def _scores(
-    task: Task, unit: float, sums: Sequence[float], samples: int
-) -> dict[str, float]:
-    loss, score, count = sums
-    found = {"validation_loss": loss / samples}
-    if count:
-        share = score / count
-        shown = share if task.measure == "accuracy" else unit * math.sqrt(share)
-        found[f"validation_{task.measure}"] = shown
+    found = []
+    for loss, score, count in sums.tolist():
+        found.append({"validation_loss": loss / samples})
+        if count:
+            share = score / count
+            shown = share if task.measure == "accuracy" else unit * math.sqrt(share)
+            found[-1][f"validation_{task.measure}"] = shown
     return found
 
 

@@ -318,35 +318,8 @@ class TableFeed(Feed):
         return self.member.step < self._last
 
 
-@final
-class LoadedFeed(Feed):
-    """Batches that a loader brings, copied into tensors that stay in place."""
-
-    def __init__(self, plan: Plan, member: TrainingMember, epoch: int) -> None:
-        super().__init__(plan, member)
-        self._batches = plan.batches(member, epoch)
-        self._fixed = fixed_batch(next(self._batches))
-
-    def begin(self, epoch: int) -> None:
-        """Load what is left of an epoch."""
-        super().begin(epoch)
-        self._batches = self.plan.batches(self.member, epoch)
-
-    def batch(self) -> Batch:
-        """Return the tensors that are filled before every step."""
-        return self._fixed
-
-    def advance(self) -> bool:
-        """Copy the next batch into its place, if there is one."""
-        batch = next(self._batches, None)
-        if batch is None:
-            return False
-        refill(self._fixed, batch)
-        return True
-
-
-class SharedBatches:
-    """Batches of features that several heads see, copied to where their graphs read."""
+class LoadedBatches:
+    """Batches of members that see the same, copied into tensors that stay in place."""
 
     def __init__(
         self, plan: Plan, members: Sequence[TrainingMember], epoch: int
@@ -357,15 +330,15 @@ class SharedBatches:
         self.fixed = fixed_batch(next(self._batches))
 
     def begin(self, epoch: int) -> None:
-        """Load what is left of an epoch."""
+        """Begin what is left of an epoch."""
         behind = min(self._members, key=lambda member: member.step)
         self.step = behind.step - 1  # that of the batch in its place
         self._batches = self._plan.batches(behind, epoch)
 
-    def advance(self, lanes: Sequence[torch.cuda.Stream]) -> None:
+    def advance(self, lanes: Sequence[torch.cuda.Stream] = ()) -> None:
         """Copy the next batch into its place, between the steps on some streams.
 
-        It is computed beside them, on the current stream.
+        It is loaded on the current one, beside these steps.
         """
         self.step += 1
         batch = next(self._batches, None)
@@ -379,41 +352,48 @@ class SharedBatches:
 
 
 @final
-class SharedFeed(Feed):
-    """Batches that other members see, too."""
+class LoadedFeed(Feed):
+    """Batches that it loads itself, or that are loaded for all who share them."""
 
     def __init__(
-        self, plan: Plan, member: TrainingMember, shared: SharedBatches
+        self, plan: Plan, member: TrainingMember, batches: LoadedBatches, *, alone: bool
     ) -> None:
         super().__init__(plan, member)
-        self._shared = shared
+        self._batches = batches
+        self._alone = alone
+
+    def begin(self, epoch: int) -> None:
+        """Load what is left of an epoch."""
+        super().begin(epoch)
+        if self._alone:
+            self._batches.begin(epoch)
 
     def batch(self) -> Batch:
-        """Return the tensors that are filled before every step of all."""
-        return self._shared.fixed
+        """Return the tensors that are filled before every step."""
+        return self._batches.fixed
 
     def advance(self) -> bool:
-        """Return whether there is a step left; one that is ahead waits for others."""
-        return self._shared.step == self.member.step < self._last
+        """Return whether the next step's batch is there; who is ahead waits for it."""
+        if self._alone:
+            self._batches.advance()
+        return self._batches.step == self.member.step < self._last
 
 
 def feed_of(
-    plan: Plan, member: TrainingMember, epoch: int, shared: SharedBatches | None = None
+    plan: Plan,
+    member: TrainingMember,
+    epoch: int,
+    shared: LoadedBatches | None = None,
 ) -> Feed:
     """Return the fastest feed for a plan's data, at the beginning of an epoch."""
     feed: Feed
     source = plan.source_of(member)
-    size = min(plan.spec.batch_size, plan.source.samples)
-    if shared is not None:
-        feed = SharedFeed(plan, member, shared)
-    elif (
-        plan.body is None
-        and isinstance(source, TensorSource)
-        and source.at_once(size) == 1
-    ):
+    size, raw = min(plan.spec.batch_size, plan.source.samples), plan.body is None
+    if raw and isinstance(source, TensorSource) and source.at_once(size) == 1:
         feed = TableFeed(plan, member, source, epoch)
     else:
-        feed = LoadedFeed(plan, member, epoch)
+        batches = shared or LoadedBatches(plan, [member], epoch)
+        feed = LoadedFeed(plan, member, batches, alone=shared is None)
     feed.begin(epoch)
     return feed
 
@@ -472,16 +452,16 @@ class GraphRunner(Runner):
         self._captured: dict[int, Captured] = {}
         self._captured_for: list[tuple[int, int, str]] = []
         # What heads see, with the streams on which their steps read it.
-        self._shared: list[tuple[SharedBatches, list[torch.cuda.Stream]]] = []
+        self._shared: list[tuple[LoadedBatches, list[torch.cuda.Stream]]] = []
         self._eager: EagerRunner | None = None
 
     def run_epoch(self, members: Sequence[TrainingMember], epoch: int) -> None:
         """Run what is left of an epoch."""
         last = (epoch + 1) * self.plan.steps
-        if all(member.step == last for member in members):
-            return
-        with torch.cuda.device(members[0].device):
-            self._run(members, epoch)
+        left = [member for member in members if member.step < last]
+        if left:
+            with torch.cuda.device(members[0].device):
+                self._run(left, epoch)
 
     def _run(self, members: Sequence[TrainingMember], epoch: int) -> None:
         # What members received changes their steps, and so does another phase.
@@ -537,7 +517,7 @@ class GraphRunner(Runner):
         """Capture the steps of members that see the same batches."""
         shared = None
         if self.plan.body is not None:
-            shared = SharedBatches(self.plan, group, epoch)
+            shared = LoadedBatches(self.plan, group, epoch)
         for member in group:
             member.module.train()
             feed = feed_of(self.plan, member, epoch, shared)

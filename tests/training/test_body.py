@@ -245,7 +245,6 @@ class Lanes(Runner):
             feeds = [feed_of(self.plan, m, epoch, shared) for m in group]
             for member in group:
                 member.module.train()
-            shared.begin(epoch)
             running = True
             while running and not self.plan.stopping():
                 shared.advance()

@@ -365,8 +365,7 @@ class LoadedFeed(Feed):
     def begin(self, epoch: int) -> None:
         """Load what is left of an epoch."""
         super().begin(epoch)
-        if self._alone:
-            self._batches.begin(epoch)
+        self._batches.begin(epoch)  # once more for each who shares them
 
     def batch(self) -> Batch:
         """Return the tensors that are filled before every step."""
@@ -380,10 +379,7 @@ class LoadedFeed(Feed):
 
 
 def feed_of(
-    plan: Plan,
-    member: TrainingMember,
-    epoch: int,
-    shared: LoadedBatches | None = None,
+    plan: Plan, member: TrainingMember, epoch: int, shared: LoadedBatches | None = None
 ) -> Feed:
     """Return the fastest feed for a plan's data, at the beginning of an epoch."""
     feed: Feed
@@ -478,8 +474,6 @@ class GraphRunner(Runner):
         for _, captured in lanes:
             with torch.cuda.stream(captured.recording.stream):
                 captured.feed.begin(epoch)
-        for shared, _ in self._shared:
-            shared.begin(epoch)
         running = True
         while running and not self.plan.stopping():
             running = False
@@ -515,9 +509,7 @@ class GraphRunner(Runner):
 
     def _capture(self, group: Sequence[TrainingMember], epoch: int) -> None:
         """Capture the steps of members that see the same batches."""
-        shared = None
-        if self.plan.body is not None:
-            shared = LoadedBatches(self.plan, group, epoch)
+        shared = LoadedBatches(self.plan, group, epoch) if len(group) > 1 else None
         for member in group:
             member.module.train()
             feed = feed_of(self.plan, member, epoch, shared)

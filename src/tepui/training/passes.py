@@ -45,8 +45,7 @@ class Body:
         if batch.views:
             inputs = torch.cat([inputs, *batch.views])  # type: ignore[list-item]
         with rounding(self.autocast, batch.targets.device.type), torch.no_grad():
-            outputs = forward(self.module, inputs)
-        own, *views = outputs.chunk(1 + len(batch.views))
+            own, *views = forward(self.module, inputs).chunk(1 + len(batch.views))
         return batch._replace(inputs=own, views=tuple(views))
 
 

@@ -273,23 +273,18 @@ class EagerRunner(Runner):
         for member in members:
             member.module.train()
         behind = min(members, key=lambda member: member.step)
-        begin, end = behind.step, (epoch + 1) * self.plan.steps
+        steps = range(behind.step, (epoch + 1) * self.plan.steps)
         # All at once, which takes a fifth of the time that it would between passes.
-        noted = [
-            (self.plan.time(step), [derive(m.seed, "noise", step) for m in members])
-            for step in range(begin, end)
-        ]
+        times = [*map(self.plan.time, steps)]
+        seeds = [[derive(m.seed, "noise", step) for m in members] for step in steps]
         batches = self.plan.batches(behind, epoch)
-        for step, (batch, (time, seeds)) in enumerate(
-            zip(batches, noted, strict=True), begin
-        ):
-            for member, noise_seed in zip(members, seeds, strict=True):
+        for step, batch, time, own in zip(steps, batches, times, seeds, strict=True):
+            for member, noise_seed in zip(members, own, strict=True):
                 if member.step > step:  # when it was stopped, it was ahead
                     continue
                 member.set_time(*time)
                 member.noise_seed = noise_seed
-                place = step % self.plan.steps
-                member.step_losses[place] = member_step(member, batch)
+                member.step_losses[step % self.plan.steps] = member_step(member, batch)
                 member.step += 1
                 self.plan.advance(1)
             if self.plan.stopping():

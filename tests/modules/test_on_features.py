@@ -11,7 +11,7 @@ import tepui
 from models.cases import built, data
 from tepui import Ensemble, cached_features
 from tepui.core.storage import read_tensors, same_bits, write_tensors
-from tepui.methods import SAM, DeepEnsemble, SharpBalance
+from tepui.methods import SAM, SED, DeepEnsemble, SharpBalance
 from tepui.models import split_last_layers
 from training.cases import (
     CLASSES,
@@ -183,18 +183,25 @@ def test_a_run_on_raw_inputs_resumes_and_loads(tmp_path):
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("cached", [True, False])
-def test_graphs_on_one_extractor_equal_eager(tmp_path, cached):
-    losses = []
+@pytest.mark.parametrize(
+    "method", [SAM(), SED(base=SAM()), SharpBalance(switch_at=1)], ids=repr
+)
+def test_graphs_on_one_extractor_equal_eager(tmp_path, method, cached):
+    losses, passes = [], []
     for runner in ("graph", "eager"):
         ensemble = on_features().to("cuda")
-        before = copied(ensemble.extractor)
+        before, calls = copied(ensemble.extractor), counted(ensemble.extractor)
         how = {**HOW, "device": "cuda", "precision": "float32", "runner": runner}
         target, seen = ensemble, images()
         if cached:
             target = ensemble.heads
             seen = cached_features(ensemble.extractor, images(), tmp_path)
-        run = tepui.fit(target, seen, method=SAM(), **how)
+            calls.clear()
+        run = tepui.fit(target, seen, method=method, **how)
+        passes.append(len(calls))
         assert_same_bits(before, ensemble.extractor)
         assert ensemble.logits(images().inputs).isfinite().all()
         losses.append([record.loss for record in run.history])
     np.testing.assert_allclose(*losses, rtol=1e-2)
+    # For each capture one more, of the batch that it reads.
+    assert passes[0] - passes[1] <= (0 if cached else 4)

@@ -160,9 +160,31 @@ def files(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def fitted(data, factory=noisy_net, *, members=2, seed=3, **how):
-    """Train a fresh ensemble and return the run."""
-    ensemble = tepui.Ensemble.build(factory, members=members, seed=seed)
+def body():
+    """What heads share; a pass in train mode would change it, and draw."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        layers = nn.Sequential(
+            *(nn.Flatten(), nn.Linear(16, 6), nn.BatchNorm1d(6), nn.ReLU()),
+            nn.Dropout(0.5),
+        )
+        layers(torch.randn(32, 16))
+    return layers.eval()
+
+
+def head():
+    return nn.Sequential(
+        *(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Dropout(0.25)),
+        nn.Linear(5, CLASSES),
+    )
+
+
+def fitted(data, factory=noisy_net, *, members=2, seed=3, extractor=None, **how):
+    """Train a fresh ensemble, of heads if there is an extractor; return the run."""
+    if extractor is None:
+        ensemble = tepui.Ensemble.build(factory, members=members, seed=seed)
+    else:
+        ensemble = tepui.Ensemble.on_features(extractor, factory, members, seed=seed)
     settings = {
         "method": DeepEnsemble(),
         "epochs": 2,

@@ -19,7 +19,17 @@ import tepui
 from tepui.data import AugMix, CutMix, Mixup
 from tepui.losses import CrossEntropy, cross_entropy
 from tepui.methods import A2D, GSAM, SAM, SED, DeepEnsemble, DivDis, EoA, SharpBalance
-from training.cases import Lookahead, Plain, convnet, fitted, images, noisy_net, untimed
+from training.cases import (
+    Lookahead,
+    Plain,
+    body,
+    convnet,
+    fitted,
+    head,
+    images,
+    noisy_net,
+    untimed,
+)
 
 SIZES = (1, 2, 3, 5)
 SCRIPT = "import sys; from training.rank_cases import rank; rank(*sys.argv[1:])"
@@ -52,6 +62,7 @@ UNEQUAL = (noisy_net, convnet, noisy_net)
 BEST = {"validation": 0.25, "keep": "best"}
 ONCE = tepui.EarlyStopping("loss", patience=1, min_delta=1e6)
 WEIGHTS = torch.arange(24) % 4
+HEADS = {"factory": head, "extractor": body()}
 
 
 def told_to_stop(record):
@@ -78,6 +89,9 @@ CASES = {
     "unequal": {"method": SAM(), "factory": UNEQUAL},
     "unequal and coupled": {"method": SED(active=2), "factory": UNEQUAL},
     "frozen body": {"method": SED(active=2), "factory": frozen_body, **BEST},
+    "heads": {"method": SAM(rho=0.1), **HEADS, **BEST},
+    "heads, with sets": {"method": REFRESHED, **HEADS},
+    "heads, coupled": {"method": SED(base=SAM(rho=0.1), active=2), **HEADS},
     "one member": {"method": SharpBalance(switch_at=1), "members": 1},
     "own state": {"method": TellingLookahead()},
     "stopped early": {"method": SharpBalance(switch_at=2), "early_stopping": ONCE},

@@ -91,6 +91,7 @@ def test_any_number_of_ranks_gives_the_bits_of_one_process(tmp_path, size):
 # SharpBalance has switched.
 STOPS = [
     "deep ensemble=SIGTERM:1:2",
+    "heads=SIGTERM:1:4",
     "SharpBalance=SIGTERM:1:5",
     "SharpBalance=SIGINT:0:9",
     "SED=SIGTERM:1:4",

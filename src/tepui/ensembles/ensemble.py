@@ -143,7 +143,11 @@ class Ensemble(Meaningful):
 
         Train :attr:`heads` on :func:`tepui.cached_features` of the extractor, which
         runs it once per sample; the ensemble itself takes raw inputs, in ``fit`` too,
-        and runs the extractor once per batch for all heads.
+        and runs the extractor once per batch for all heads. In ``fit`` all heads
+        therefore see the same batches, those of the first one's seed, augmented alike;
+        methods, and scores of your own, see heads and features. Heads whose batches
+        must differ take a pass each: with one augmentation policy per member, and
+        once ``SharpBalance`` has divided the data (not with ``stratified=False``).
 
         Args:
             extractor: Any module that returns a tensor of features. It is frozen in

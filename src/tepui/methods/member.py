@@ -33,7 +33,8 @@ class Member(Protocol):
     of :mod:`tepui.training` and do not appear here.
 
     Attributes:
-        module: The member's module, on its device.
+        module: The member's module, on its device; of members that share an extractor
+            the head, whose inputs are features.
         loss: Returns one loss per sample.
         parameters: The trainable parameters.
         learning_rate: The learning rate of this step, a scalar tensor.

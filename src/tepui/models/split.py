@@ -73,8 +73,12 @@ class OnFeatures(nn.Module):
         self.head = head
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
-        """Return the head's output on the features."""
-        return self.head(self.extractor(*inputs, **named))
+        """Return the head's output on the features, in the type that it computes in."""
+        features = self.extractor(*inputs, **named)
+        weight = next(self.head.parameters(), None)
+        if weight is not None and features.is_floating_point():
+            features = features.to(weight.dtype)
+        return self.head(features)
 
 
 def frozen(extractor: nn.Module) -> Frozen:

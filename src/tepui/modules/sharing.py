@@ -122,7 +122,7 @@ def frozen_names(module: nn.Module) -> frozenset[str]:
     """Return which entries of a module's state training leaves as they are.
 
     Those are parameters that are not trained, but for tables of embeddings that passes
-    shorten to ``max_norm``.
+    shorten to ``max_norm``, and the buffers of a frozen extractor.
 
     Example:
         >>> module = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
@@ -133,10 +133,13 @@ def frozen_names(module: nn.Module) -> frozenset[str]:
     kinds = (nn.Embedding, nn.EmbeddingBag)
     tables = [part for part in module.modules() if isinstance(part, kinds)]
     shortened = {id(table.weight) for table in tables if table.max_norm is not None}
-    named = module.named_parameters(remove_duplicate=False)
-    return frozenset(
-        name for name, p in named if not p.requires_grad and id(p) not in shortened
-    )
+    named = dict(module.named_parameters(remove_duplicate=False))
+    names = {name for name, parameter in named.items() if not parameter.requires_grad}
+    for path, part in module.named_modules():
+        if isinstance(part, Frozen):
+            names |= {f"{path}.{name}".removeprefix(".") for name in part.state_dict()}
+    changed = (name for name, p in named.items() if id(p) in shortened)
+    return frozenset(names.difference(changed))
 
 
 def size_of(members: Sequence[nn.Module]) -> Size:

@@ -85,6 +85,9 @@ def asked_for(
     whole = not any(map(is_sharded, ensemble.parameters()))
     rule = "be whole; what fully_shard divides needs a loop with tepui.optim.SAM"
     require(whole, "members", rule, "divided ones")
+    rule = "be False for heads, which one extractor serves at the same time"
+    alone = ensemble.extractor is None or not execution.offload
+    require(alone, "offload", rule, execution.offload)
     _check_unlabeled(spec, unlabeled)
     if isinstance(spec.method, CoupledMethod):
         spec.method.check_members(len(ensemble))

@@ -3,12 +3,14 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from tepui.core import foreach
 from tepui.core.members import for_member
@@ -18,6 +20,7 @@ from tepui.data.arrays import Batch
 from tepui.data.loading import length
 from tepui.data.stored import whole
 from tepui.methods.base import ExchangingMethod
+from tepui.modules.features import features_of
 from tepui.modules.pruning import apply_masks
 from tepui.modules.running import evaluating
 from tepui.tasks import Task, task_of
@@ -48,27 +51,34 @@ WRITERS = 4  # members whose part of a checkpoint is written at a time
 
 
 def validated(
-    member: MemberPasses, batches: Iterable[Batch], task: Task, unit: float = 1.0
-) -> dict[str, float]:
-    """Return a member's scores on validation data, by their names in a record.
+    members: Sequence[MemberPasses],
+    batches: Iterable[Batch],
+    task: Task,
+    unit: float = 1.0,
+) -> list[dict[str, float]]:
+    """Return members' scores on validation data, by their names in a record.
 
     Errors of numbers are in the unit that a difference of 1 stands for.
     """
-    device = member.learning_rate.device
-    samples, total = 0, torch.zeros((), dtype=torch.float64, device=device)
-    sums = torch.zeros(2, dtype=torch.float64, device=device)
-    with evaluating(member.module), torch.no_grad():
+    samples, device = 0, members[0].learning_rate.device
+    # Of every member its loss, what it scores, and of how many.
+    sums = torch.zeros(len(members), 3, dtype=torch.float64, device=device)
+    with ExitStack() as stack, torch.no_grad():
+        for member in members:
+            stack.enter_context(evaluating(member.module))
         for batch in batches:
-            outputs = member.unseeded_outputs(batch)
-            total += member.losses_of(outputs, batch.targets).double().sum()
             samples += len(batch.targets)
-            sums += task.measured(outputs, batch.targets)
-    score, count = sums.tolist()
-    found = {"validation_loss": float(total) / samples}
-    if count:
-        share = score / count
-        shown = share if task.measure == "accuracy" else unit * math.sqrt(share)
-        found[f"validation_{task.measure}"] = shown
+            for row, member in zip(sums, members, strict=True):
+                outputs = member.unseeded_outputs(batch)
+                row[0] += member.losses_of(outputs, batch.targets).double().sum()
+                row[1:] += task.measured(outputs, batch.targets)
+    found = []
+    for loss, score, count in sums.tolist():
+        found.append({"validation_loss": loss / samples})
+        if count:
+            share = score / count
+            shown = share if task.measure == "accuracy" else unit * math.sqrt(share)
+            found[-1][f"validation_{task.measure}"] = shown
     return found
 
 
@@ -178,6 +188,7 @@ class Training:
             elif member.average:
                 tensors = averaged_tensors(member.module)
                 foreach.copy_(tensors, means_of(member.average))
+            member.whole(self.order.ensemble.members[member.index])
             member.method.finish(member, self.dataset)
             member.check_state()
             apply_masks(member.module)
@@ -241,7 +252,10 @@ class Training:
 
     def _exchange(self, epoch: int) -> None:
         with self.clock.during("scoring"):
-            published = {m.index: self._publish(m, epoch) for m in self.members}
+            body, seen = self.order.ensemble.extractor, self.dataset
+            if body is not None and self.members:
+                seen = features_of(body, seen, workers=self.order.execution.workers)
+            published = {m.index: self._publish(m, seen, epoch) for m in self.members}
         gathered = self.exchange.collect(published)
         for member in self.members:
             assert isinstance(member.method, ExchangingMethod)
@@ -260,13 +274,15 @@ class Training:
         recorded = sum(record.exchange_seconds for record in self.history)
         return self.clock.seconds("scoring", "exchanging") - recorded
 
-    def _publish(self, member: TrainingMember, epoch: int) -> Tensor:
+    def _publish(
+        self, member: TrainingMember, seen: Dataset[Any], epoch: int
+    ) -> Tensor:
         assert isinstance(member.method, ExchangingMethod)
         key = (member.seed, "publish", epoch)
         member.noise_seed = derive(*key)
         with member.on_device(), evaluating(member.module), seeded(*key):
             stream = generator(*key)
-            return member.method.publish(member, member.index, self.dataset, stream)
+            return member.method.publish(member, member.index, seen, stream)
 
     def _divide(self, member: TrainingMember) -> None:
         """Divide the member's batches as its method asks."""
@@ -330,10 +346,11 @@ class Training:
         active, found = self._active(epoch), {}
         if self.validation is not None:
             with self.clock.during("validating"):
-                found = {
-                    m.index: self._validate(m, epoch) if m in active else self._last(m)
-                    for m in here
-                }
+                found = {m.index: self._last(m) for m in here if m not in active}
+                # Heads at once, since the body runs once for all of them.
+                heads = self.runner.plan.body is not None
+                for group in [active] if heads and active else [[m] for m in active]:
+                    found |= self._validate(group, epoch)
         memory = None
         if (device := self.order.numerics.device).type == "cuda":
             memory = torch.cuda.max_memory_allocated(device)
@@ -354,17 +371,26 @@ class Training:
         scores = {n: v for n, v in named if v and n.startswith("validation_")}
         return {name: values[member.index] for name, values in scores.items()}
 
-    def _validate(self, member: TrainingMember, epoch: int) -> dict[str, float]:
-        """Validate what the member would predict with, and keep the best of it."""
+    def _validate(
+        self, members: Sequence[TrainingMember], epoch: int
+    ) -> dict[int, dict[str, float]]:
+        """Validate what the members would predict with, and keep the best of it."""
         assert self.validation is not None
-        with member.on_device(), at_average(member.module, member.average):
-            units = getattr(whole(self.dataset), "units", None)
-            unit = 1.0 if units is None else units.std[0]
-            found = validated(member, self.validation(), self.task, unit)
-            loss = found["validation_loss"]
-            if self.spec.keep == "best" and math.isfinite(loss):
-                member.keep_best(loss, epoch)
-        return found
+        body, batches = self.runner.plan.body, self.validation()
+        if body is not None:
+            batches = map(body.features, batches)
+        units = getattr(whole(self.dataset), "units", None)
+        unit = 1.0 if units is None else units.std[0]
+        with ExitStack() as stack:
+            for member in members:
+                stack.enter_context(member.on_device())
+                stack.enter_context(at_average(member.module, member.average))
+            scores = validated(members, batches, self.task, unit)
+            for member, found in zip(members, scores, strict=True):
+                loss = found["validation_loss"]
+                if self.spec.keep == "best" and math.isfinite(loss):
+                    member.keep_best(loss, epoch)
+        return {m.index: found for m, found in zip(members, scores, strict=True)}
 
     def _check_validated(self, rows: Sequence[MemberRow], epoch: int) -> None:
         for index, row in enumerate(rows):

@@ -318,42 +318,78 @@ class TableFeed(Feed):
         return self.member.step < self._last
 
 
+class LoadedBatches:
+    """Batches of members that see the same, copied into tensors that stay in place."""
+
+    def __init__(
+        self, plan: Plan, members: Sequence[TrainingMember], epoch: int
+    ) -> None:
+        self._plan = plan
+        self._members = members
+        self.begin(epoch)
+        self.fixed = fixed_batch(next(self._batches))
+
+    def begin(self, epoch: int) -> None:
+        """Begin what is left of an epoch."""
+        behind = min(self._members, key=lambda member: member.step)
+        self.step = behind.step - 1  # that of the batch in its place
+        self._batches = self._plan.batches(behind, epoch)
+
+    def advance(self, lanes: Sequence[torch.cuda.Stream] = ()) -> None:
+        """Copy the next batch into its place, between the steps on some streams.
+
+        It is loaded on the current one, beside these steps.
+        """
+        self.step += 1
+        batch = next(self._batches, None)
+        if batch is None:
+            return
+        for stream in lanes:
+            torch.cuda.current_stream().wait_stream(stream)
+        refill(self.fixed, batch)
+        for stream in lanes:
+            stream.wait_stream(torch.cuda.current_stream())
+
+
 @final
 class LoadedFeed(Feed):
-    """Batches that a loader brings, copied into tensors that stay in place."""
+    """Batches that it loads itself, or that are loaded for all who share them."""
 
-    def __init__(self, plan: Plan, member: TrainingMember, epoch: int) -> None:
+    def __init__(
+        self, plan: Plan, member: TrainingMember, batches: LoadedBatches, *, alone: bool
+    ) -> None:
         super().__init__(plan, member)
-        self._batches = plan.batches(member, epoch)
-        self._fixed = fixed_batch(next(self._batches))
+        self._batches = batches
+        self._alone = alone
 
     def begin(self, epoch: int) -> None:
         """Load what is left of an epoch."""
         super().begin(epoch)
-        self._batches = self.plan.batches(self.member, epoch)
+        self._batches.begin(epoch)  # once more for each who shares them
 
     def batch(self) -> Batch:
         """Return the tensors that are filled before every step."""
-        return self._fixed
+        return self._batches.fixed
 
     def advance(self) -> bool:
-        """Copy the next batch into its place, if there is one."""
-        batch = next(self._batches, None)
-        if batch is None:
-            return False
-        refill(self._fixed, batch)
-        return True
+        """Return whether the next step's batch is there; who is ahead waits for it."""
+        if self._alone:
+            self._batches.advance()
+        return self._batches.step == self.member.step < self._last
 
 
-def feed_of(plan: Plan, member: TrainingMember, epoch: int) -> Feed:
+def feed_of(
+    plan: Plan, member: TrainingMember, epoch: int, shared: LoadedBatches | None = None
+) -> Feed:
     """Return the fastest feed for a plan's data, at the beginning of an epoch."""
     feed: Feed
     source = plan.source_of(member)
-    size = min(plan.spec.batch_size, plan.source.samples)
-    if isinstance(source, TensorSource) and source.at_once(size) == 1:
+    size, raw = min(plan.spec.batch_size, plan.source.samples), plan.body is None
+    if raw and isinstance(source, TensorSource) and source.at_once(size) == 1:
         feed = TableFeed(plan, member, source, epoch)
     else:
-        feed = LoadedFeed(plan, member, epoch)
+        batches = shared or LoadedBatches(plan, [member], epoch)
+        feed = LoadedFeed(plan, member, batches, alone=shared is None)
     feed.begin(epoch)
     return feed
 
@@ -411,15 +447,17 @@ class GraphRunner(Runner):
         super().__init__(plan)
         self._captured: dict[int, Captured] = {}
         self._captured_for: list[tuple[int, int, str]] = []
+        # What heads see, with the streams on which their steps read it.
+        self._shared: list[tuple[LoadedBatches, list[torch.cuda.Stream]]] = []
         self._eager: EagerRunner | None = None
 
     def run_epoch(self, members: Sequence[TrainingMember], epoch: int) -> None:
         """Run what is left of an epoch."""
         last = (epoch + 1) * self.plan.steps
-        if all(member.step == last for member in members):
-            return
-        with torch.cuda.device(members[0].device):
-            self._run(members, epoch)
+        left = [member for member in members if member.step < last]
+        if left:
+            with torch.cuda.device(members[0].device):
+                self._run(left, epoch)
 
     def _run(self, members: Sequence[TrainingMember], epoch: int) -> None:
         # What members received changes their steps, and so does another phase.
@@ -439,6 +477,8 @@ class GraphRunner(Runner):
         running = True
         while running and not self.plan.stopping():
             running = False
+            for shared, streams in self._shared:
+                shared.advance(streams)
             for member, captured in lanes:
                 running |= self._replay(member, captured)
         torch.cuda.synchronize()
@@ -455,18 +495,28 @@ class GraphRunner(Runner):
 
     def release(self) -> None:
         """Give back the memory of all graphs."""
-        self._captured, self._captured_for = {}, []
+        self._captured, self._captured_for, self._shared = {}, [], []
         torch.cuda.empty_cache()
 
     def _capture_all(self, members: Sequence[TrainingMember], epoch: int) -> None:
         try:
-            for member in members:
-                member.module.train()
-                feed = feed_of(self.plan, member, epoch)
-                self._captured[member.index] = capture(member, feed)
+            for group in self.plan.groups(members):
+                self._capture(group, epoch)
         except NotCapturable as reason:
             warn_of_eager_steps(reason)
-            self._captured, self._eager = {}, EagerRunner(self.plan)
+            self._captured, self._shared = {}, []
+            self._eager = EagerRunner(self.plan)
+
+    def _capture(self, group: Sequence[TrainingMember], epoch: int) -> None:
+        """Capture the steps of members that see the same batches."""
+        shared = LoadedBatches(self.plan, group, epoch) if len(group) > 1 else None
+        for member in group:
+            member.module.train()
+            feed = feed_of(self.plan, member, epoch, shared)
+            self._captured[member.index] = capture(member, feed)
+        if shared is not None:
+            streams = [self._captured[m.index].recording.stream for m in group]
+            self._shared.append((shared, streams))
 
 
 def warn_of_eager_steps(reason: NotCapturable) -> None:

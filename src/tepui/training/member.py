@@ -114,6 +114,11 @@ class TrainingMember(MemberPasses):
             rule = "keep the tensors that start returned and change them in place"
             require(False, what, rule, f"other tensors under {sorted(changed)}")
 
+    def whole(self, module: nn.Module) -> None:
+        """Take raw inputs from now on, by a module that holds the present one."""
+        if module is not self.module:
+            self._adopt(module)
+
     def trained_state(self) -> dict[str, Tensor]:
         """Return the module's state without what is frozen."""
         frozen, state = frozen_names(self.module), tensor_state(self.module)

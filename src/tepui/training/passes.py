@@ -25,6 +25,30 @@ from tepui.training.exchange import StepRanks, averaged
 CAST_BY_AUTOCAST = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 
 
+def rounding(
+    autocast: torch.dtype | None, device: str
+) -> AbstractContextManager[object]:
+    """Return the block in which forward passes have the run's precision."""
+    return nullcontext() if autocast is None else torch.autocast(device, autocast)
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """The frozen part that members share, which runs once per batch for all of them."""
+
+    module: nn.Module
+    autocast: torch.dtype | None  # None keeps the weights' own
+
+    def features(self, batch: Batch) -> Batch:
+        """Return a batch of what heads see, of the samples and of their views."""
+        inputs = batch.inputs
+        if batch.views:
+            inputs = torch.cat([inputs, *batch.views])  # type: ignore[list-item]
+        with rounding(self.autocast, batch.targets.device.type), torch.no_grad():
+            own, *views = forward(self.module, inputs).chunk(1 + len(batch.views))
+        return batch._replace(inputs=own, views=tuple(views))
+
+
 @dataclass(eq=False, repr=False)
 class MemberPasses:
     """A member without an optimizer: all of :class:`tepui.methods.Member`."""
@@ -84,7 +108,7 @@ class MemberPasses:
         inputs = batch.inputs
         if not isinstance(inputs, Tensor) or inputs.dtype != self._dtype:
             inputs = as_taken(self.module, inputs)
-        with self._rounding(batch.targets.device.type):
+        with rounding(self.autocast, batch.targets.device.type):
             outputs = forward(self._run, inputs)
         return outputs.float() if outputs.dtype.itemsize < 4 else outputs
 
@@ -218,12 +242,6 @@ class MemberPasses:
             yield
         finally:
             foreach.copy_(tensors, before)
-
-    def _rounding(self, device: str) -> AbstractContextManager[object]:
-        """Return the block in which forward passes have the run's precision."""
-        if self.autocast is None:
-            return nullcontext()
-        return torch.autocast(device, self.autocast)
 
     def _differentiated(self, losses: Tensor, samples: int) -> Gradient:
         """Return what losses add to the mean over some samples, differentiated."""

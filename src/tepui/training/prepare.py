@@ -22,6 +22,7 @@ from tepui.training.history import Callbacks, Clock
 from tepui.training.member import TrainingMember
 from tepui.training.numerics import Numerics
 from tepui.training.optimizer import capturable
+from tepui.training.passes import Body
 from tepui.training.run_folder import Checkpoint, RunFolder
 from tepui.training.runner import EagerRunner, Plan, Runner
 from tepui.training.spec import ExecutionSpec, RunnerName, TrainingSpec
@@ -60,6 +61,17 @@ class Order(NamedTuple):
         return self.exchange.owned(len(self.ensemble))
 
     @property
+    def body(self) -> Body | None:
+        """What all members share and none trains, if they are heads."""
+        shared = self.ensemble.extractor
+        return None if shared is None else Body(shared, self.numerics.autocast)
+
+    def trained(self, index: int) -> nn.Module:
+        """Return what is trained of a member: its head, where they share a body."""
+        member = self.ensemble.members[index]
+        return member if self.body is None else member.get_submodule("head")
+
+    @property
     def agreed_on(self) -> dict[str, Any]:
         """What processes of one run must agree on, beside what is recorded of it."""
         saved = None if self.folder is None else self.folder.load_checkpoint()
@@ -95,15 +107,16 @@ def members_of(order: Order, samples: int) -> list[TrainingMember]:
     numerics, weights = order.numerics, order.data.weights
     steps = steps_per_epoch(samples, spec.batch_size)
     all_steps = steps * spec.course(len(ensemble)).member_epochs()
-    compiled = compiles(order.execution.compile, numerics, all_steps, ensemble.members)
+    modules = [order.trained(index) for index in range(len(ensemble))]
+    compiled = compiles(order.execution.compile, numerics, all_steps, modules)
     ranks = exchange.data_group(numerics.device)
     coupled = isinstance(spec.method, CoupledMethod)
-    clones = clones_among([*ensemble.members]) if coupled else []
+    clones = clones_among(modules) if coupled else []
     rule = "start different, since members that share all batches would stay equal"
     require(not clones, f"members {clones}", rule, "the weights of another")
     members = []
     for index in exchange.owned(len(ensemble)):
-        module = ensemble.members[index]
+        module = modules[index]
         to_device(module, numerics.device)
         parameters = [p for p in module.parameters() if p.requires_grad]
         rule = "have trainable parameters"

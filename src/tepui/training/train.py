@@ -345,6 +345,7 @@ def _trained(order: Order, claim: ExitStack) -> Training:
             advance=progress.advance,
             stopping=Stopping(interruption, together),
             clock=order.clock,
+            body=order.body,
         )
         training = Training(
             order=order,

@@ -1,6 +1,7 @@
 """An ensemble: members, their seeds, and their joint predictions."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -286,6 +287,7 @@ class Ensemble(Meaningful):
         *,
         raw: bool = False,
         rule: Rule = "probability",
+        weights: Tensor | None = None,
         batch_size: int = 1024,
         workers: int = 0,
     ) -> Prediction:
@@ -303,6 +305,7 @@ class Ensemble(Meaningful):
                 :class:`tepui.data.Texts`, a text, several, or pairs of them.
             raw: Prepare other numbers too, as the training data were.
             rule: How members are combined; of no effect on numbers.
+            weights: Of conformal sets, if :meth:`conformal` was given some.
             batch_size: How many samples go through a member at once.
             workers: Processes that load a data set of your own.
 
@@ -346,7 +349,9 @@ class Ensemble(Meaningful):
                 parts.append(outputs.to(place))
                 found = scores()
                 features.append({name: part.to(place) for name, part in found.items()})
-        return self.predicted(torch.cat(parts, dim=1), rule, joined_scores(features))
+        outputs = torch.cat(parts, dim=1)
+        made = self.predicted(outputs, rule, joined_scores(features))
+        return made if weights is None else replace(made, weights=weights)
 
     def predicted(
         self,

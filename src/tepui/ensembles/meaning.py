@@ -21,6 +21,7 @@ from tepui.metrics import (
     Conformity,
     HeldOutScores,
     IntervalScoreName,
+    Per,
     Rule,
     SetScore,
 )
@@ -180,6 +181,9 @@ class Meaningful(nn.Module):
         *,
         rule: Rule = "probability",
         seed: int | None = None,
+        per: Per | None = None,
+        weights: Tensor | None = None,
+        shift: Dataset[Any] | None = None,
         batch_size: int = 1024,
         workers: int = 0,
     ) -> Conformity:
@@ -187,9 +191,11 @@ class Meaningful(nn.Module):
 
         For new samples that are exchangeable with the held-out ones, ``sets`` and
         ``conformal_interval`` of a prediction hold the truth with a probability of at
-        least ``coverage``. Under a shift they need not, as ``evaluate`` shows. Take
-        other data than for :meth:`calibrate`, which must come first. What the data
-        score is kept too, as :meth:`calibrate` does, in the place of its data's.
+        least ``coverage``. Under a shift they need not, as ``evaluate`` shows; weights
+        keep the promise if only inputs are drawn otherwise, and answers to them are as
+        before. Take other data than for :meth:`calibrate`, which must come first. What
+        the data score is kept too, as :meth:`calibrate` does, in the place of its
+        data's.
 
         Args:
             dataset: Data that members were not trained on, with targets.
@@ -202,6 +208,13 @@ class Meaningful(nn.Module):
             rule: How members are combined; it is the one to predict with.
             seed: For ``"aps"``: derive a pseudo-random number from it
                 and the sample's probabilities, so that the coverage is met closely.
+            per: ``"class"`` makes the promise for each class by itself, not for their
+                average. A class with too few samples for it is in every set.
+            weights: How much likelier each sample is among new ones than in these data,
+                ``(samples,)``; ``predict(…, weights=…)`` then takes those of new ones.
+            shift: Data like new ones, whose labels are not read: estimate such weights,
+                of new samples too, from members' logits (see
+                :mod:`tepui.metrics.conformal`).
             batch_size: How many samples go through a member at once.
             workers: Processes that load a data set of your own.
 
@@ -209,8 +222,9 @@ class Meaningful(nn.Module):
             What makes sets or intervals, which is also :attr:`conformity`.
 
         Raises:
-            ValueError: If the coverage lies outside (0, 1), or the score is not one of
-                the task.
+            ValueError: If the coverage lies outside (0, 1), the score is not one of the
+                task, or several of ``per``, ``weights`` and ``shift`` are given, which
+                are for classes.
 
         Example:
             >>> import tepui, torch
@@ -225,7 +239,11 @@ class Meaningful(nn.Module):
         self._check_rule(rule)
         held = held_out(self, dataset, self.task, self.trained_on, batch_size, workers)
         before = () if self.calibration is None else self.calibrated_on
-        promise = Promise(coverage, score, rule, seed, self.calibration)
+        others = None
+        if shift is not None:
+            others, _ = dataset_logits(self, shift, batch_size, workers, "float32")
+        how = seed, self.calibration, per, weights, others
+        promise = Promise(coverage, score, rule, *how)
         given = held.outputs, held.targets
         self.conformity = held.task.fit_conformity(*given, promise)
         self.calibrated_on = (*before, *held.hashes)

@@ -23,7 +23,7 @@ from tepui.ensembles.inputs import as_data, input_batches
 from tepui.export.formats import Run, as_onnx, as_torch, traced
 from tepui.export.graph import COVERAGE, Graph
 from tepui.metrics import ConformalSets, Rule
-from tepui.tasks import Prediction
+from tepui.tasks import ClassPrediction, Prediction
 
 Format = Literal["onnx", "torch"]
 """A graph for onnxruntime and its kin, or a program of ``torch.export`` (``.pt2``)."""
@@ -126,6 +126,9 @@ def export_ensemble(
     chosen = format_by_ending(path, "file") if to is None else to
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} exists; pass overwrite=True to replace it")
+    told = ensemble.conformity is None or not ensemble.conformity.asks_weights
+    wanted = "estimate weights of its sets (conformal's shift) to be exported"
+    require(told, "ensemble", wanted, "weights that were given")
     given = some_samples(samples, ensemble.preparation, raw, ensemble.dtype)
     graph = Graph(ensemble, raw=given.raw, rule=rule, coverage=coverage)
     expected = graph.predict(given.inputs)
@@ -162,7 +165,9 @@ def _compared(graph: Graph, run: Run, inputs: Inputs) -> dict[str, float]:
     prediction = graph.predict(inputs)
     beyond = None
     if isinstance(prediction.conformity, ConformalSets):
-        beyond = prediction.conformity.beyond(prediction.probs)
+        assert isinstance(prediction, ClassPrediction)
+        given = prediction.probs, prediction.set_weights
+        beyond = prediction.conformity.beyond(*given)
     return differences(run(inputs), prediction.exported(graph.coverage), beyond)
 
 
@@ -285,7 +290,7 @@ def differences(
             found[name] = _less_probable(given, wanted, expected["probs"])
         elif name == "sets":
             assert beyond is not None
-            found[name] = float((beyond.abs() * (given != wanted)).max())
+            found[name] = float(beyond.abs().where(given != wanted, 0).max())
         else:
             unit = max(1.0, float(wanted.abs().max()))
             found[name] = float((given.double() - wanted.double()).abs().max()) / unit

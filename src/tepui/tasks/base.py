@@ -18,6 +18,7 @@ from tepui.metrics import (
     CalibrationMethod,
     ClassRates,
     Conformity,
+    Per,
     Reliability,
     Rule,
 )
@@ -51,6 +52,9 @@ class Promise(NamedTuple):
     rule: Rule = "probability"
     seed: int | None = None
     calibration: Calibration | None = None  # of the probabilities that sets are of
+    per: Per | None = None  # what is promised so much by itself
+    weights: Tensor | None = None  # how much likelier each sample is where it matters
+    shifted: Tensor | None = None  # outputs of samples that tell such weights
 
 
 class Leading(NamedTuple):

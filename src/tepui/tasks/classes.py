@@ -33,6 +33,7 @@ from tepui.metrics import (
     ood_scores,
 )
 from tepui.metrics.chunks import regrouped, wide
+from tepui.metrics.conformal import density_ratio, looks, ratio_weights
 from tepui.tasks.base import Losses, Nouns, Promise, Runs, Task
 from tepui.tasks.prediction import Held, calibrated, rows_of
 from tepui.tasks.probabilities import (
@@ -169,7 +170,14 @@ class ClassPrediction(ProbablePrediction):
             raise AttributeError("sets")  # worded by __getattr__
         rule = f"be {conformity.rule!r}, for which the sets were made"
         require(self.rule == conformity.rule, "rule", rule, self.rule)
-        return conformity.sets(self.probs)
+        return conformity.sets(self.probs, self.set_weights)
+
+    @property
+    def set_weights(self) -> Tensor | None:
+        """The weights by which limits of sets are told, given or estimated, if any."""
+        made = self.conformity
+        ratio = made.ratio if isinstance(made, ConformalSets) else None
+        return self.weights if ratio is None else ratio_weights(ratio, self.outputs)
 
     def losses(self, targets: Tensor) -> Tensor:
         """Return the negative log-likelihood of each sample, the mean of its parts."""
@@ -219,9 +227,12 @@ class ClassPrediction(ProbablePrediction):
         return super().exported(coverage) | more
 
     def promised(self) -> dict[str, Tensor]:
-        """Return the conformal sets, if any."""
-        fitted = isinstance(self.conformity, ConformalSets)
-        return {"in_set": self.sets} if fitted else {}
+        """Return the conformal sets, if any; none for weights that nobody gave."""
+        fitted = self.conformity
+        if not isinstance(fitted, ConformalSets):
+            return {}
+        told = self.weights is not None or not fitted.asks_weights
+        return {"in_set": self.sets} if told else {}
 
     def held(self, targets: Tensor) -> Held:
         """Return how often sets hold the class, in all and of each class."""
@@ -420,7 +431,14 @@ class Classes(ProbableTask):
             changed, task=self, rule=promise.rule, joint=joint
         ).probs
         rest = promise._asdict() | {"score": cast(SetScore, chosen)}
-        del rest["calibration"]
+        del rest["calibration"], rest["shifted"]
+        if promise.shifted is None:
+            return ConformalSets.fit(probs, targets, **rest)
+        none = promise.weights is None
+        require(none, "weights", "be None beside shift, which tells them", "some")
+        others, _ = calibrated(promise.shifted, promise.calibration)
+        rest["ratio"] = density_ratio(looks(changed), looks(others))
+        rest["weights"] = ratio_weights(rest["ratio"], changed)
         return ConformalSets.fit(probs, targets, **rest)
 
     def answers(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

@@ -22,8 +22,8 @@ from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.inputs import as_data, input_batches
 from tepui.export.formats import Run, as_onnx, as_torch, traced
 from tepui.export.graph import COVERAGE, Graph
-from tepui.metrics import ConformalSets, Rule
-from tepui.tasks import ClassPrediction, Prediction
+from tepui.metrics import Rule
+from tepui.tasks import Prediction
 
 Format = Literal["onnx", "torch"]
 """A graph for onnxruntime and its kin, or a program of ``torch.export`` (``.pt2``)."""
@@ -163,12 +163,8 @@ def format_by_ending(file: Path, argument: str) -> Format:
 
 def _compared(graph: Graph, run: Run, inputs: Inputs) -> dict[str, float]:
     prediction = graph.predict(inputs)
-    beyond = None
-    if isinstance(prediction.conformity, ConformalSets):
-        assert isinstance(prediction, ClassPrediction)
-        given = prediction.probs, prediction.set_weights
-        beyond = prediction.conformity.beyond(*given)
-    return differences(run(inputs), prediction.exported(graph.coverage), beyond)
+    expected = prediction.exported(graph.coverage)
+    return differences(run(inputs), expected, prediction.beyond)
 
 
 def _about(graph: Graph, prediction: Prediction) -> dict[str, str]:

@@ -170,14 +170,15 @@ class ClassPrediction(ProbablePrediction):
             raise AttributeError("sets")  # worded by __getattr__
         rule = f"be {conformity.rule!r}, for which the sets were made"
         require(self.rule == conformity.rule, "rule", rule, self.rule)
-        return conformity.sets(self.probs, self.set_weights)
+        return conformity.sets(self.probs, self._weighed(conformity))
 
     @property
-    def set_weights(self) -> Tensor | None:
-        """The weights by which limits of sets are told, given or estimated, if any."""
+    def beyond(self) -> Tensor | None:
+        """By how much each class's score exceeds the limit of its set, if any."""
         made = self.conformity
-        ratio = made.ratio if isinstance(made, ConformalSets) else None
-        return self.weights if ratio is None else ratio_weights(ratio, self.outputs)
+        if not isinstance(made, ConformalSets):
+            return None
+        return made.beyond(self.probs, self._weighed(made))
 
     def losses(self, targets: Tensor) -> Tensor:
         """Return the negative log-likelihood of each sample, the mean of its parts."""
@@ -239,6 +240,11 @@ class ClassPrediction(ProbablePrediction):
         sums = set_sums(self.sets, targets.long())
         count, held, size = sums.sum(1).tolist()
         return Held(int(count), held, size, sums)
+
+    def _weighed(self, made: ConformalSets) -> Tensor | None:
+        """Return the weights of the samples, given or estimated, if any."""
+        ratio = made.ratio
+        return self.weights if ratio is None else ratio_weights(ratio, self.outputs)
 
     def _names_of(self, labels: Tensor) -> list[str]:
         named = len(self.classes) == self.outputs.shape[2]

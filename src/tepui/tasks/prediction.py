@@ -260,6 +260,11 @@ class Prediction(ShownInNotebooks, ABC):
         """Return the conformal sets or intervals as a file holds them, if any."""
         return {}
 
+    @property
+    def beyond(self) -> Tensor | None:
+        """By how much each class's score exceeds the limit of its set, if any."""
+        return None
+
     def held(self, targets: Tensor) -> Held:
         """Return how often conformal sets or intervals hold the truth."""
         raise NotImplementedError

@@ -16,6 +16,15 @@ from tepui.methods import DeepEnsemble
 from tepui.metrics import ece, ensemble_probs, nll
 from tepui.tasks import TaskLacksError
 
+
+def noisy(samples, seed):
+    """A number whose noise grows with the input."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.rand(samples, 1, generator=generator)
+    noise = torch.randn(samples, 1, generator=generator)
+    return Arrays(x, 2 * x + (0.1 + x) * noise)
+
+
 METHODS = ("temperature", "vector", "isotonic")
 
 
@@ -104,19 +113,6 @@ def test_every_class_is_covered_as_told():
         overconfident().conformal(others, 0.8, per="class")
 
 
-def test_weights_given_are_those_of_a_prediction():
-    ensemble, held, test = overconfident(), blobs(500, seed=3), blobs(50, seed=2)
-    odds = [data.inputs[:, 1].sigmoid() for data in (held, test)]
-    ensemble.conformal(held, 0.8, weights=odds[0])
-    sets = ensemble.predict(test, weights=odds[1]).sets
-    made, probs = ensemble.conformity, ensemble.predict(test).probs
-    assert torch.equal(sets, made.sets(probs, odds[1]))
-    assert ensemble.predict(test).promised() == {}
-    with pytest.raises(ValueError, match="weights must be given, as when the sets"):
-        _ = ensemble.predict(test).sets
-    assert tepui.evaluate(ensemble, test).applied is None
-
-
 def test_sets_under_an_estimated_shift_hold_on_shifted_data():
     ensemble = overconfident()
     ensemble.conformal(blobs(4000, seed=3), 0.8, shift=moved(2000, 5))
@@ -125,22 +121,16 @@ def test_sets_under_an_estimated_shift_hold_on_shifted_data():
     assert abs(found.coverage - 0.8) < 0.02
 
 
-REFUSED = {
-    "per of numbers": ({"per": "class"}, "per must be None for intervals"),
-    "weights": ({"weights": torch.ones(20)}, "weights and shift must be None for int"),
-}
-
-
-@pytest.mark.parametrize(("options", "message"), REFUSED.values(), ids=REFUSED)
-def test_numbers_have_one_limit(options, message):
+@pytest.mark.parametrize("how", [{"per": "class"}, {"shift": noisy(20, 1)}], ids=str)
+def test_numbers_have_one_limit(how):
     ensemble = Ensemble.build(lambda: nn.Linear(1, 1), 2, task=tasks.Numbers())
-    with pytest.raises(ValueError, match=message):
-        ensemble.conformal(noisy(20, 0), **options)
+    with pytest.raises(ValueError, match="(per|shift) must be None for interv"):
+        ensemble.conformal(noisy(20, 0), **how)
 
 
-def test_two_tellers_of_weights_are_refused():
-    with pytest.raises(ValueError, match="weights must be None beside shift"):
-        overconfident().conformal(blobs(9), weights=torch.ones(9), shift=blobs(9))
+def test_sets_of_each_class_and_under_shift_are_refused():
+    with pytest.raises(ValueError, match="per must be None beside weights"):
+        overconfident().conformal(blobs(99), per="class", shift=blobs(9))
 
 
 def test_sets_without_data_for_them_are_refused():
@@ -181,14 +171,6 @@ def test_training_data_are_known_again(tmp_path):
         ensemble.calibrate(held)
     tepui.fit(ensemble, held, method=DeepEnsemble(), epochs=1)
     assert ensemble.calibration is None
-
-
-def noisy(samples, seed):
-    """A number whose noise grows with the input."""
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.rand(samples, 1, generator=generator)
-    noise = torch.randn(samples, 1, generator=generator)
-    return Arrays(x, 2 * x + (0.1 + x) * noise)
 
 
 LOSSES = {

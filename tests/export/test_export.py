@@ -299,13 +299,6 @@ def test_sets_of_each_class_and_by_weights_are_exported(how, tmp_path):
     assert torch.equal(program(BYTES[:14])["sets"], sets)
 
 
-def test_sets_by_weights_that_were_given_are_not_exported(tmp_path):
-    ensemble = CASES["ConvNet"].ensemble()
-    ensemble.conformal(IMAGES, 0.7, weights=torch.ones(len(IMAGES)))
-    with pytest.raises(ValueError, match="estimate weights of its sets"):
-        export_ensemble(ensemble, IMAGES, tmp_path / "model.pt2")
-
-
 def test_a_full_disk_is_told_with_the_file(tmp_path):
     ensemble, file = CASES["intervals"].ensemble(), tmp_path / "full.onnx"
     before, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -5,7 +5,7 @@ An ensemble and its heads share it: both hold the same members.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from torch import Tensor, nn
 from torch.utils.data import Dataset
@@ -21,7 +21,6 @@ from tepui.metrics import (
     Conformity,
     HeldOutScores,
     IntervalScoreName,
-    Per,
     Rule,
     SetScore,
 )
@@ -181,8 +180,7 @@ class Meaningful(nn.Module):
         *,
         rule: Rule = "probability",
         seed: int | None = None,
-        per: Per | None = None,
-        weights: Tensor | None = None,
+        per: Literal["class"] | None = None,
         shift: Dataset[Any] | None = None,
         batch_size: int = 1024,
         workers: int = 0,
@@ -210,11 +208,10 @@ class Meaningful(nn.Module):
                 and the sample's probabilities, so that the coverage is met closely.
             per: ``"class"`` makes the promise for each class by itself, not for their
                 average. A class with too few samples for it is in every set.
-            weights: How much likelier each sample is among new ones than in these data,
-                ``(samples,)``; ``predict(…, weights=…)`` then takes those of new ones.
-            shift: Data like new ones, whose labels are not read: estimate such weights,
-                of new samples too, from members' logits (see
-                :mod:`tepui.metrics.conformal`).
+            shift: Data like new ones, whose labels are not read: weigh samples by how
+                much likelier they are among these, which is estimated from members'
+                logits. Of weights that are known :class:`tepui.metrics.ConformalSets`
+                makes sets.
             batch_size: How many samples go through a member at once.
             workers: Processes that load a data set of your own.
 
@@ -223,8 +220,7 @@ class Meaningful(nn.Module):
 
         Raises:
             ValueError: If the coverage lies outside (0, 1), the score is not one of the
-                task, or several of ``per``, ``weights`` and ``shift`` are given, which
-                are for classes.
+                task, or ``per`` and ``shift`` are both given, which are for classes.
 
         Example:
             >>> import tepui, torch
@@ -242,8 +238,7 @@ class Meaningful(nn.Module):
         others = None
         if shift is not None:
             others, _ = dataset_logits(self, shift, batch_size, workers, "float32")
-        how = seed, self.calibration, per, weights, others
-        promise = Promise(coverage, score, rule, *how)
+        promise = Promise(coverage, score, rule, seed, self.calibration, per, others)
         given = held.outputs, held.targets
         self.conformity = held.task.fit_conformity(*given, promise)
         self.calibrated_on = (*before, *held.hashes)

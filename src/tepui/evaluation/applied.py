@@ -118,9 +118,8 @@ def applied_by(
     calibration, conformity = ensemble.calibration, ensemble.conformity
     if calibration is not None and calibration.rule != rule:
         return None
-    if isinstance(conformity, ConformalSets):
-        known = conformity.rule == rule and not conformity.asks_weights
-        conformity = conformity if known else None
+    if isinstance(conformity, ConformalSets) and conformity.rule != rule:
+        conformity = None
     if calibration is None and conformity is None:
         return None
     units = (ensemble.preparation or Preparation()).units

@@ -22,7 +22,8 @@ from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.inputs import as_data, input_batches
 from tepui.export.formats import Run, as_onnx, as_torch, traced
 from tepui.export.graph import COVERAGE, Graph
-from tepui.metrics import Rule
+from tepui.metrics import ConformalSets, Rule
+from tepui.metrics.conformal import ratio_weights
 from tepui.tasks import Prediction
 
 Format = Literal["onnx", "torch"]
@@ -126,9 +127,6 @@ def export_ensemble(
     chosen = format_by_ending(path, "file") if to is None else to
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} exists; pass overwrite=True to replace it")
-    told = ensemble.conformity is None or not ensemble.conformity.asks_weights
-    wanted = "estimate weights of its sets (conformal's shift) to be exported"
-    require(told, "ensemble", wanted, "weights that were given")
     given = some_samples(samples, ensemble.preparation, raw, ensemble.dtype)
     graph = Graph(ensemble, raw=given.raw, rule=rule, coverage=coverage)
     expected = graph.predict(given.inputs)
@@ -163,8 +161,11 @@ def format_by_ending(file: Path, argument: str) -> Format:
 
 def _compared(graph: Graph, run: Run, inputs: Inputs) -> dict[str, float]:
     prediction = graph.predict(inputs)
-    expected = prediction.exported(graph.coverage)
-    return differences(run(inputs), expected, prediction.beyond)
+    beyond, made = None, prediction.conformity
+    if isinstance(made, ConformalSets):
+        weights = ratio_weights(made.ratio, prediction.outputs)
+        beyond = made.beyond(prediction.probs, weights)
+    return differences(run(inputs), prediction.exported(graph.coverage), beyond)
 
 
 def _about(graph: Graph, prediction: Prediction) -> dict[str, str]:

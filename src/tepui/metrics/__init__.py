@@ -68,7 +68,6 @@ from tepui.metrics.conformal import (
     ConformalSets,
     Conformity,
     IntervalScoreName,
-    Per,
     SetScore,
     conformal_quantile,
 )
@@ -177,7 +176,7 @@ __all__ += ["VectorScaling", "fit_calibration"]
 __all__ += ["Chunk", "Rule", "ensemble_log_probs", "ensemble_predictions"]
 __all__ += ["ensemble_probs", "predictions"]
 __all__ += ["ConformalIntervals", "ConformalSets", "Conformity", "IntervalScoreName"]
-__all__ += ["Per", "SetScore", "conformal_quantile"]
+__all__ += ["SetScore", "conformal_quantile"]
 __all__ += ["DER", "EIR", "Disagreement", "LogitVariance", "MeanKL"]
 __all__ += ["PairwiseDisagreement", "PairwiseKL", "ProbabilityVariance"]
 __all__ += ["UniquePredictions", "der", "disagreement", "eir", "logit_variance"]

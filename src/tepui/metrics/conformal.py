@@ -117,9 +117,6 @@ CLIP = 20.0  # the largest ratio of densities that is believed, and one over the
 SetScore = Literal["threshold", "aps"]
 """What measures how badly a class fits."""
 
-Per = Literal["class"]
-"""What has a limit of its own."""
-
 
 TENSORS = ("limit", "weights", "ratio")
 
@@ -140,17 +137,11 @@ class _Limited:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return what a file keeps, by name."""
-        held = {k: v for k, v in vars(self).items() if k in TENSORS}
-        return {k: v for k, v in held.items() if v is not None}
+        held = ((name, vars(self).get(name)) for name in TENSORS)
+        return {name: tensor for name, tensor in held if tensor is not None}
 
     def __str__(self) -> str:
         return f"a coverage of {vars(self)['coverage']:g}"
-
-    @property
-    def asks_weights(self) -> bool:
-        """Whether new samples must be given weights, which nothing estimates."""
-        told = self.tensors()
-        return "weights" in told and "ratio" not in told
 
 
 @final
@@ -195,7 +186,7 @@ class ConformalSets(_Limited):
         score: SetScore = "threshold",
         seed: int | None = None,
         rule: Rule = "probability",
-        per: Per | None = None,
+        per: Literal["class"] | None = None,
         weights: Tensor | None = None,
         ratio: Tensor | None = None,
     ) -> Self:
@@ -235,7 +226,7 @@ class ConformalSets(_Limited):
         wanted = f"have shape ({len(probs)},)"
         require(labels.shape == (len(probs),), "labels", wanted, tuple(labels.shape))
         class_indices(labels, probs.shape[1])
-        one_of("per", str(per), ("None", *get_args(Per)))
+        one_of("per", str(per), ("None", "class"))
         require(per is None or weights is None, "per", "be None beside weights", per)
         scores = unset._label_scores(probs, labels)
         if weights is not None:
@@ -243,7 +234,10 @@ class ConformalSets(_Limited):
             require(bool(weights.any()), "weights", "not all be 0", 0)
             rising, order = scores.sort()
             sums = weights.to(scores)[order].cumsum(0)
-            return cls(rising, *options, sums, ratio)._warned()
+            made = cls(rising, *options, sums, ratio)
+            if made.effective_samples < (needed := _needed(coverage)):
+                warn(f"{made}: it needs at least {needed}")
+            return made
         if per is not None:
             return cls(_of_classes(scores, labels, probs.shape[1], coverage), *options)
         return cls(conformal_quantile(scores, coverage), *options)
@@ -262,8 +256,8 @@ class ConformalSets(_Limited):
         limits = self._limits(probs, weights)
         if not have_values():  # a graph takes all samples at once
             return self._sets(probs, limits)
-        parts = zip(_runs(probs), limits.split(_at_once(probs)), strict=True)
-        return torch.cat([self._sets(*part) for part in parts])
+        of_runs = limits.expand(len(probs), -1).split(_at_once(probs))
+        return torch.cat(list(map(self._sets, _runs(probs), of_runs)))
 
     def beyond(self, probs: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return by how much each class's score exceeds the limit of its set.
@@ -296,37 +290,23 @@ class ConformalSets(_Limited):
             return f"{told} under shift (weights worth {same})"
         return f"{told} of each class" if self.limit.ndim else told
 
-    def _warned(self) -> Self:
-        """Warn if a sample of a usual weight could not be promised so much."""
-        found, needed = self.effective_samples, _needed(self.coverage)
-        if found < needed:
-            warn(
-                f"{len(self.limit)} weighted samples count as {found:.1f} equal ones: "
-                f"a coverage of {self.coverage} needs at least {needed}"
-            )
-        return self
-
     def _limits(self, probs: Tensor, weights: Tensor | None) -> Tensor:
-        """Return the limits, a row for each sample (in a graph, where they differ)."""
+        """Return the limits, in one row for all samples, or in one for each."""
         _check_probs(probs)
         limit = self.limit.to(probs.device)
-        given = "be given" if self.weights is not None else "be None"
-        wanted = f"{given}, as when the sets were made"
-        fits = (self.weights is None) == (weights is None)
-        require(fits, "weights", wanted, None if weights is None else "a tensor")
+        given = weights is not None
+        wanted = "be given if held-out samples had weights, and else be None"
+        require((self.weights is not None) == given, "weights", wanted, given)
         if self.weights is None or weights is None:
-            rows = limit.reshape(1, -1)
-            return rows.expand(len(probs), -1) if have_values() else rows
-        if have_values():
-            _check_weights(weights, len(probs))
+            return limit.reshape(1, -1)
         sums = self.weights.to(probs.device)
         # Rounding of the sums must not ask for one more sample than equal weights do.
         reach = (sums[-1] + weights.to(sums)) * (self.coverage * (1 - 1e-12))
-        if have_values():
-            place = torch.searchsorted(sums, reach)
-        else:  # ONNX does not search
-            place = (sums < reach.unsqueeze(1)).sum(1)
-        return F.pad(limit, (0, 1), value=math.inf)[place].unsqueeze(1)
+        limits = F.pad(limit, (0, 1), value=math.inf).unsqueeze(1)
+        if not have_values():  # ONNX does not search
+            return limits[(sums < reach.unsqueeze(1)).sum(1)]
+        _check_weights(weights, len(probs))
+        return limits[torch.searchsorted(sums, reach)]
 
     def _sets(self, probs: Tensor, limits: Tensor) -> Tensor:
         if self.score == "threshold" or limits.shape[1] > 1:
@@ -340,9 +320,9 @@ class ConformalSets(_Limited):
 
     def _label_scores(self, probs: Tensor, labels: Tensor) -> Tensor:
         """Return the score of each sample's label, in float64."""
-        parts = zip(_runs(probs), labels.long().split(_at_once(probs)), strict=True)
-        each = [self._scores(run).gather(1, own.unsqueeze(1)) for run, own in parts]
-        return torch.cat(each)[:, 0]
+        own = labels.long().unsqueeze(1).split(_at_once(probs))
+        parts = zip(map(self._scores, _runs(probs)), own, strict=True)
+        return torch.cat([scores.gather(1, it) for scores, it in parts])[:, 0]
 
     def _scores(self, probs: Tensor) -> Tensor:
         """Return the score of every class, in float64."""
@@ -421,7 +401,7 @@ def _check_weights(weights: Tensor, samples: int) -> None:
     require(good, "weights", "be finite and not negative", bad)
 
 
-def looks(outputs: Tensor) -> Tensor:
+def _looks(outputs: Tensor) -> Tensor:
     """Return by what samples are told apart: mean logits and their energy."""
     logits = outputs.double().mean(0)
     return torch.cat([logits, logits.logsumexp(1, keepdim=True)], 1)
@@ -431,39 +411,41 @@ def density_ratio(held: Tensor, shifted: Tensor) -> Tensor:
     """Fit how much likelier samples are among shifted ones than among held-out ones.
 
     Args:
-        held: What held-out samples look like, ``(samples, features)``.
-        shifted: The same of the others.
+        held: Logits of held-out samples, ``(members, samples, classes)``.
+        shifted: Those of the others.
 
     Returns:
-        Factors of the features, and a constant: the logarithm of the ratio.
+        Factors of mean logits and of their energy, and a constant: the logarithm of the
+        ratio is their sum.
 
     Example:
-        >>> held = torch.linspace(-1, 1, 200)[:, None]
-        >>> factor, constant = density_ratio(held, held + 0.5)
-        >>> bool(factor > 0), bool(constant < 0)
-        (True, True)
+        >>> held = torch.linspace(-1, 1, 100).expand(2, 1, 100).mT
+        >>> bool((density_ratio(held, held + 0.5)[:-1] > 0).all())
+        True
     """
     from sklearn.linear_model import LogisticRegression
 
-    rows = torch.cat([held, shifted]).double().cpu()
+    rows = torch.cat([_looks(held), _looks(shifted)]).cpu()
     center, scale = rows.mean(0), rows.std(0).clamp(min=LEAST)
-    is_shifted = torch.arange(len(rows)) >= len(held)
+    is_shifted = torch.arange(len(rows)) >= held.shape[1]
     fitted = LogisticRegression(max_iter=1000)
     fitted.fit(((rows - center) / scale).numpy(), is_shifted.numpy())
     factors = torch.from_numpy(fitted.coef_[0]) / scale
-    odds = float(fitted.intercept_[0]) + math.log(len(held) / len(shifted))
+    odds = float(fitted.intercept_[0]) + math.log(held.shape[1] / shifted.shape[1])
     return torch.cat([factors, (odds - factors @ center).reshape(1)])
 
 
-def ratio_weights(ratio: Tensor, outputs: Tensor) -> Tensor:
-    """Return the weights of samples by a fitted ratio, clipped.
+def ratio_weights(ratio: Tensor | None, outputs: Tensor) -> Tensor | None:
+    """Return the weights of samples by a fitted ratio, clipped; None without one.
 
     Args:
-        ratio: What :func:`density_ratio` returned of :func:`looks`.
+        ratio: What :func:`density_ratio` returned.
         outputs: Logits of every member, ``(members, samples, classes)``.
     """
+    if ratio is None:
+        return None
     own = ratio.to(outputs.device)
-    logs = looks(outputs) @ own[:-1] + own[-1]
+    logs = _looks(outputs) @ own[:-1] + own[-1]
     return logs.clamp(-math.log(CLIP), math.log(CLIP)).exp()
 
 

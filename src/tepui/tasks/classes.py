@@ -33,7 +33,7 @@ from tepui.metrics import (
     ood_scores,
 )
 from tepui.metrics.chunks import regrouped, wide
-from tepui.metrics.conformal import density_ratio, looks, ratio_weights
+from tepui.metrics.conformal import density_ratio, ratio_weights
 from tepui.tasks.base import Losses, Nouns, Promise, Runs, Task
 from tepui.tasks.prediction import Held, calibrated, rows_of
 from tepui.tasks.probabilities import (
@@ -170,15 +170,8 @@ class ClassPrediction(ProbablePrediction):
             raise AttributeError("sets")  # worded by __getattr__
         rule = f"be {conformity.rule!r}, for which the sets were made"
         require(self.rule == conformity.rule, "rule", rule, self.rule)
-        return conformity.sets(self.probs, self._weighed(conformity))
-
-    @property
-    def beyond(self) -> Tensor | None:
-        """By how much each class's score exceeds the limit of its set, if any."""
-        made = self.conformity
-        if not isinstance(made, ConformalSets):
-            return None
-        return made.beyond(self.probs, self._weighed(made))
+        weights = ratio_weights(conformity.ratio, self.outputs)
+        return conformity.sets(self.probs, weights)
 
     def losses(self, targets: Tensor) -> Tensor:
         """Return the negative log-likelihood of each sample, the mean of its parts."""
@@ -228,23 +221,15 @@ class ClassPrediction(ProbablePrediction):
         return super().exported(coverage) | more
 
     def promised(self) -> dict[str, Tensor]:
-        """Return the conformal sets, if any; none for weights that nobody gave."""
-        fitted = self.conformity
-        if not isinstance(fitted, ConformalSets):
-            return {}
-        told = self.weights is not None or not fitted.asks_weights
-        return {"in_set": self.sets} if told else {}
+        """Return the conformal sets, if any."""
+        fitted = isinstance(self.conformity, ConformalSets)
+        return {"in_set": self.sets} if fitted else {}
 
     def held(self, targets: Tensor) -> Held:
         """Return how often sets hold the class, in all and of each class."""
         sums = set_sums(self.sets, targets.long())
         count, held, size = sums.sum(1).tolist()
         return Held(int(count), held, size, sums)
-
-    def _weighed(self, made: ConformalSets) -> Tensor | None:
-        """Return the weights of the samples, given or estimated, if any."""
-        ratio = made.ratio
-        return self.weights if ratio is None else ratio_weights(ratio, self.outputs)
 
     def _names_of(self, labels: Tensor) -> list[str]:
         named = len(self.classes) == self.outputs.shape[2]
@@ -436,16 +421,14 @@ class Classes(ProbableTask):
         probs = ClassPrediction(
             changed, task=self, rule=promise.rule, joint=joint
         ).probs
-        rest = promise._asdict() | {"score": cast(SetScore, chosen)}
+        ratio = None
+        if promise.shifted is not None:
+            others, _ = calibrated(promise.shifted, promise.calibration)
+            ratio = density_ratio(changed, others)
+        rest = promise._asdict() | {"score": cast(SetScore, chosen), "ratio": ratio}
         del rest["calibration"], rest["shifted"]
-        if promise.shifted is None:
-            return ConformalSets.fit(probs, targets, **rest)
-        none = promise.weights is None
-        require(none, "weights", "be None beside shift, which tells them", "some")
-        others, _ = calibrated(promise.shifted, promise.calibration)
-        rest["ratio"] = density_ratio(looks(changed), looks(others))
-        rest["weights"] = ratio_weights(rest["ratio"], changed)
-        return ConformalSets.fit(probs, targets, **rest)
+        weights = ratio_weights(ratio, changed)
+        return ConformalSets.fit(probs, targets, weights=weights, **rest)
 
     def answers(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Return the classes that one member names and the right or likeliest ones."""

@@ -79,7 +79,6 @@ class Prediction(ShownInNotebooks, ABC):
         uncalibrated: The outputs before a calibration changed them.
         named: What samples are called, by column: the line of a table's file and the
             columns that were carried over, or the file of an image.
-        weights: Those of the samples, if ``Ensemble.conformal`` was given some.
     """
 
     outputs: Tensor
@@ -93,7 +92,6 @@ class Prediction(ShownInNotebooks, ABC):
     feature_scores: Mapping[str, Tensor] = field(default_factory=dict, kw_only=True)
     uncalibrated: Tensor | None = field(default=None, kw_only=True)
     named: Mapping[str, Sequence[Any]] = field(default_factory=dict, kw_only=True)
-    weights: Tensor | None = field(default=None, kw_only=True)
     shown: ClassVar[tuple[str, ...]]  # fields that are printed
 
     def __post_init__(self) -> None:
@@ -259,11 +257,6 @@ class Prediction(ShownInNotebooks, ABC):
     def promised(self) -> dict[str, Tensor]:
         """Return the conformal sets or intervals as a file holds them, if any."""
         return {}
-
-    @property
-    def beyond(self) -> Tensor | None:
-        """By how much each class's score exceeds the limit of its set, if any."""
-        return None
 
     def held(self, targets: Tensor) -> Held:
         """Return how often conformal sets or intervals hold the truth."""

@@ -40,7 +40,6 @@ from tepui.evaluation.predictions import (
     write_predictions,
 )
 from tepui.evaluation.results import Evaluation
-from tepui.metrics import Per
 from tepui.metrics.held_out_scores import LEVEL
 from tepui.modules.state import maker_of
 from tepui.tasks import Prediction
@@ -212,7 +211,7 @@ class Run(RecordedRun, ShownInNotebooks):
         method: Literal["temperature", "vector", "isotonic", "none"] | None = None,
         coverage: float | None = None,
         score: Score | None = None,
-        per: Per | None = None,
+        per: Literal["class"] | None = None,
         shift: Source | None = None,
         detectors: bool = False,
         rule: Literal["probability", "logit"] = "probability",
@@ -251,8 +250,7 @@ class Run(RecordedRun, ShownInNotebooks):
         rule_of_none = "go with coverage or detectors if it is none"
         require(learns, "method", rule_of_none, method)
         for name, given in {"score": score, "per": per, "shift": shift}.items():
-            fits = given is None or coverage is not None
-            require(fits, name, "go with coverage", given)
+            require(not given or coverage is not None, name, "go with coverage", given)
         of_test = held_out == "test"
         whole = self.part(data, train=False) if of_test else self.held_out(data)
         ensemble = self._placed(device)

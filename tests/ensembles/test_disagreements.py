@@ -48,8 +48,8 @@ def test_it_prints_itself_with_the_names_of_classes():
     count, differ = found.by_class.sum(1).tolist()
     assert first.startswith(f"members differ on {differ} of {count} samples (")
     assert {word for word in ("ant", "bee", "cow") if word in first}
-    assert [line.split()[0] for line in lines] == [str(n) for n in found.rows.tolist()]
-    assert len(lines[0].split()) == 3 + 2 * 3  # place, label, answer; answers, doubts
+    rows = [[int(line.split(",")[0]), line.count(",")] for line in lines]
+    assert rows == [[row, 3] for row in found.rows.tolist()]  # and three members
     assert found.table[0][1] == named.classes[int(found.labels[0])]
 
 

@@ -124,7 +124,7 @@ def test_sets_under_an_estimated_shift_hold_on_shifted_data():
 @pytest.mark.parametrize("how", [{"per": "class"}, {"shift": noisy(20, 1)}], ids=str)
 def test_numbers_have_one_limit(how):
     ensemble = Ensemble.build(lambda: nn.Linear(1, 1), 2, task=tasks.Numbers())
-    with pytest.raises(ValueError, match="(per|shift) must be None for interv"):
+    with pytest.raises(ValueError, match=r"(per|shift) must be None for interv"):
         ensemble.conformal(noisy(20, 0), **how)
 
 

@@ -86,10 +86,10 @@ class Disagreements(ShownInNotebooks):
     def __repr__(self) -> str:
         (every, own), (count, differ) = self.by_class.tolist(), self.by_class.sum(1)
         order = self.by_class[1].argsort(descending=True, stable=True)[:10].tolist()
-        of = [f"{self.names[c]} {own[c]} of {every[c]}" for c in order if own[c]]
+        of = [f"{self.names[c]}: {own[c]} of {every[c]}" for c in order if own[c]]
         first = f"members differ on {differ} of {count} samples"
-        lines = listed(["  ".join(row) for row in self.table])
-        return f"{first} ({', '.join(of)}){lines}" if of else first
+        rows = [f"{n}, a {c}: {it} ({', '.join(by)})" for n, c, it, *by in self.table]
+        return f"{first} ({', '.join(of)}){listed(rows)}" if of else first
 
     @property
     def table(self) -> list[list[str]]:

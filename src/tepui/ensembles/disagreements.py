@@ -35,6 +35,18 @@ class Disagreements(ShownInNotebooks):
         names: Names of the classes, or their numbers.
         texts: What the samples say, as far as their tokens tell; empty if they are no
             texts.
+
+    Example:
+        >>> import tepui
+        >>> data = tepui.data.Arrays(torch.eye(2), torch.arange(2))
+        >>> model = lambda: torch.nn.Linear(2, 2, bias=False)
+        >>> ensemble = tepui.Ensemble.build(model, members=2)
+        >>> for member, sign in zip(ensemble.members, (1, -1), strict=True):
+        ...     _ = member.load_state_dict({"weight": sign * torch.eye(2)})
+        >>> print(ensemble.disagreements(data))
+        members differ on 2 of 2 samples (0: 1 of 1, 1: 1 of 1)
+          0, a 0: 0 (0 0.73, 1 0.73)
+          1, a 1: 0 (1 0.73, 0 0.73)
     """
 
     data: Dataset[Any]

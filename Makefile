@@ -48,7 +48,7 @@ mutations: $(VENV)/.dev ## the exam's mutations once more: is each caught?
 	$(BIN)/python tests/exam/mutate.py $(ARGS)
 
 test-faults: $(VENV)/.dev ## kills, full disks, damaged files: any seeds, totals kept
-	PYTHONPATH=src:tests $(BIN)/python -m faults --totals docs/reliability.json $(ARGS)
+	PYTHONPATH=src:tests $(BIN)/python -m faults --totals research/reliability.json $(ARGS)
 
 # All tests of other libraries, too, that would be skipped where those are missing.
 test-ecosystem: $(ECOSYSTEM)/.installed ## every extra, and tests beside other libraries
@@ -74,7 +74,8 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-docs: $(VENV)/.docs ## build the site into site/
+docs: $(VENV)/.docs ## build the site into site/, with the pages of results
+	$(BIN)/python docs/make_results.py
 	$(BIN)/mkdocs build --strict
 
 bench: ## measure with the interpreter given: make bench PYTHON=python3

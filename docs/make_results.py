@@ -1,8 +1,9 @@
-"""Write the pages of the three papers from the committed results.
+"""Write the pages of results and claims of the three papers, for the site only.
 
 ``research/papers.jsonl`` has a sealed line for each figure or table, as ``tepui
 reproduce`` wrote it. ``seen`` in its settings says, by hand, what is seen. Given a
-folder of results, their lines are replaced.
+folder of results, their lines are replaced. The pages in ``docs/results`` are not
+committed: ``make docs`` makes them.
 
 Run from anywhere: python docs/make_results.py [FOLDER, such as results]
 """
@@ -13,7 +14,9 @@ import sys
 from pathlib import Path
 
 from tepui.core.storage import read_lines, sealed_line
-from tepui.papers.claims.tables import rounded
+from tepui.papers.claims.evidence import read_evidence
+from tepui.papers.claims.judging import verdicts
+from tepui.papers.claims.tables import markdown, rounded
 from tepui.papers.recipe import PAPERS, Diagram, load, names
 from tepui.papers.reproduce import table
 from tepui.studies.results import FILE, KIND, results_of
@@ -27,8 +30,17 @@ LONGEST = 60  # rows of a table that a page shows
 def main():
     if len(sys.argv) > 1:
         gather(Path(sys.argv[1]))
-    for paper in PAPERS:
-        (DOCS / "results" / f"{paper}.md").write_text(page(paper))
+    folder = DOCS / "results"
+    folder.mkdir(exist_ok=True)
+    for name, text in pages().items():
+        (folder / f"{name}.md").write_text(text)
+
+
+def pages():
+    """Return all pages, by name."""
+    found = {paper: page(paper) for paper in PAPERS}
+    judged = markdown(verdicts(read_evidence(RESULTS)))
+    return found | {"claims": f"{NO_SEARCH}{CLAIMS}\n{judged}"}
 
 
 def gather(folder):
@@ -56,7 +68,7 @@ def page(paper):
     found = [results_of(line) for line in read_lines(RESULTS, KIND)]
     sections = [section(name, found) for name in names() if name.startswith(paper)]
     about = f"{ABOUT}{NOTES.get(paper, '')}"
-    return f"# {PAPERS[paper]}\n\n{about}\n" + "\n".join(sections)
+    return f"{NO_SEARCH}# {PAPERS[paper]}\n\n{about}\n" + "\n".join(sections)
 
 
 def section(name, found):
@@ -94,20 +106,25 @@ def shown(found):
     return "\n".join(parts)
 
 
+NO_SEARCH = "---\nsearch: {exclude: true}\n---\n\n"
 ABOUT = (
     "Made by `tepui reproduce` at the size `small`, unless the text says otherwise: "
     "stand-ins for the paper's data and networks, so that numbers show whether an "
     "effect is there, not how large the paper's is. `tepui reproduce ITEM` draws the "
     "figures and lists what differs from the paper. [How recipes "
-    "work](../studies.md); [what follows for the claims](../claims.md).\n"
+    "work](../papers.md); [what follows for the claims](claims.md).\n"
 )
 NOTES = {
     "sharpbalance": "\n`sharpbalance` is the method as the paper describes it, "
     "`SharpBalance.paper()`, [not the default]"
-    "(../cifar10_pilot.md#the-default-preset). At the size `small` the radius "
-    "is 0.01 since [decision 006](../decisions/006_small_radii.md), where a figure or "
-    "table has not radii of its own.\n"
+    "(../sharpbalance.md#paper-and-released-code). At the size `small` the radius is "
+    "0.01, except in figures and tables with their own radii.\n"
 }
+CLAIMS = (
+    "# Claims of the papers\n\nAll verdicts, size by size. [How to read "
+    "them](../papers.md#claims). `tepui claims --from research/papers.jsonl --out "
+    "FOLDER` writes every comparison and reason as JSON.\n"
+)
 
 
 if __name__ == "__main__":

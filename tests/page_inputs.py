@@ -101,7 +101,8 @@ def write_flats(folder):
     page = (ROOT / "docs/tutorial/five_minutes.md").read_text()
     shown = re.search(r"^```text\n(size,.*?)…", page, re.S | re.M)[1]
     rows = [
-        f"{50 + n},{('Bern', 'Oslo')[n % 3 > 0]},{n % 4},{n % 2}" for n in range(80)
+        f"{50.5 + 37 * n % 80},{('Bern', 'Oslo')[n % 3 > 0]},{n % 4},{n % 2}"
+        for n in range(80)
     ]
     names = shown.splitlines()[0]
     (folder / "flats.csv").write_text("\n".join([names, *rows]))

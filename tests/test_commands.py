@@ -7,7 +7,6 @@ runs it as printed where that takes minutes. What cannot run here is listed.
 import importlib.util
 import os
 import re
-import runpy
 import shlex
 import subprocess
 import sys
@@ -26,8 +25,6 @@ LANGUAGES = {*SHELLS, "python", "py", "text", "yaml"}
 ELSEWHERE = {"docs/from_released_code.md": "tests/cli/test_released_commands.py"}
 MINUTES = "takes minutes; a slow test runs it as printed"
 HOURS = "takes hours as printed"
-GPU = "takes a GPU for hours, and data that are not here"
-RERUN = "reads what such a line wrote"
 PLAN = "takes hours; its recipe runs in tests/papers/test_recipes.py"
 
 
@@ -95,9 +92,6 @@ ABSENT = [
     Absent(r"tepui data fetch", "reaches the network; see tests/cli/test_data.py"),
     Absent(r"tepui .*albert-base-v2", "reaches the network"),
     Absent(r"tepui .*track=", "needs libraries that make test does not install"),
-    Absent(r"(\w+=\S+ )*python3 benchmarks/", GPU),
-    Absent(r"(\w+=\S+ )*python3 docs/make_\w+\.py \w", RERUN),
-    Absent(r"export ", "is for such lines below it"),
 ]
 # What a page's commands leave behind, and some of what stands in it.
 MADE = {
@@ -106,14 +100,14 @@ MADE = {
         "runs/photos/report.html": "</html>",
         "runs/compared/report.html": "</html>",
     },
-    "docs/ranks.md": {
+    "docs/many_machines.md": {
         "runs/two/evaluations/clean.json": "accuracy",
         "runs/shared/outcome.json": "finishing",
     },
 }
 # Commands that read the options which a page shows as a file.
-CONFIGURED = {"docs/tutorial/your_own_model.md": ["train"]}
-KUBERNETES = "docs/clusters.md"  # whose file tests/test_many_machines.py reads
+CONFIGURED = {"docs/models.md": ["train"]}
+KUBERNETES = "docs/many_machines.md"  # whose file tests/test_many_machines.py reads
 LIBRARIES = {"Ray": "ray", "Slurm": "submitit"}
 few_samples = pytest.mark.filterwarnings("ignore:temperature is at its bound")
 SHOWING = [page for page in PAGES if commands(page)]
@@ -161,14 +155,6 @@ def is_printed(line):
     return bool(known) and all(each.reason == MINUTES for each in shorter_by(line))
 
 
-def run_script(script, arguments):
-    """Run a script in this process, from a copy of the documents."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", [script, *arguments])
-        patch.setattr(sys, "path", ["docs", str(ROOT / "benchmarks"), *sys.path])
-        runpy.run_path(script, run_name="__main__")
-
-
 def with_options(words, options):
     """Return words with options in the place of their own; of --set the last counts."""
     for option in options:
@@ -192,8 +178,6 @@ def run(line, as_printed):
             subprocess.run(started, env=environment_here(), check=True, timeout=500)
         case ["torchrun", *rest]:
             main(rest[rest.index("tepui") + 1 :])
-        case [_, "python3", script, *rest] if script.startswith("docs/make_"):
-            run_script(script, rest)
         case ["cd", folder]:
             os.chdir(folder)
         case _:
@@ -222,7 +206,7 @@ def here(inputs, tmp_path, monkeypatch):
     yield tmp_path
     for name in {*sys.modules} - before:
         file = Path(getattr(sys.modules[name], "__file__", None) or "").resolve()
-        if file.is_relative_to(inputs) or file.is_relative_to(ROOT / "benchmarks"):
+        if file.is_relative_to(inputs):
             del sys.modules[name]
 
 

@@ -8,8 +8,10 @@ import runpy
 import pytest
 
 from elsewhere import check_elsewhere
-from pages import PAGES, ROOT, blocks, check_shown, name_of
-from tepui.papers.recipe import PAPERS
+from faults.totals import read_totals
+from pages import MADE, PAGES, ROOT, blocks, check_shown, commands, name_of
+from tepui.cli.main import GROUPS
+from tepui.papers.recipe import PAPERS, names
 
 # Code, and what it prints where that is shown below it.
 EXAMPLE = r"```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?"
@@ -19,6 +21,7 @@ FOUND = {
     for number, example in enumerate(re.findall(EXAMPLE, page.read_text(), re.S))
 }
 HOME = FOUND.pop("docs/index.md-0")  # the one of README
+LINES = [line for page in PAGES for line in commands(page)]
 FIRST_READ = "README"  # the other pages take minutes
 EXAMPLES = [
     pytest.param(
@@ -29,15 +32,20 @@ EXAMPLES = [
 # Pages with code that is no example to run by itself: how many blocks, and who runs
 # them, or why nobody does.
 FRAGMENTS = {
-    "docs/clusters.md": (1, "tests/test_many_machines.py"),
     "docs/exporting.md": (
         2,
         "go on elsewhere; tests/elsewhere.py, export/test_tables.py",
     ),
+    "docs/elsewhere.md": (
+        4,
+        "tests/ecosystem/test_members_elsewhere.py; reaches the hub",
+    ),
     "docs/extending.md": (8, "tests/test_examples.py"),
-    "docs/foreign_weights.md": (2, "tests/ecosystem/test_members_elsewhere.py"),
-    "docs/huggingface.md": (2, "reaches the hub; tests/ecosystem has one of its own"),
-    "docs/ranks.md": (2, "tests/training/test_data_parallel.py"),
+    "docs/models.md": (1, "tests/ecosystem/test_adapters.py"),
+    "docs/many_machines.md": (
+        3,
+        "tests/training/test_data_parallel.py, tests/test_many_machines.py",
+    ),
     "docs/sam_everywhere.md": (6, "tests/ecosystem/test_sam_everywhere.py"),
 }
 
@@ -64,25 +72,40 @@ def test_code_runs_or_is_known_not_to():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
+    made = {MADE / f"{name}.md" for name in (*PAPERS, "claims")}
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
-        assert (page.parent / target).exists(), target
+        place = page.parent / target
+        assert place in made or place.exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_to_headings_find_one(page):
+    links = r"\]\((?!https?:)((?:[^)#]*\.md)?)#([^)]+)"
+    for target, anchor in re.findall(links, page.read_text()):
+        place = page.parent / target if target else page
+        heads = re.findall(r"^#+ (.+)$", place.read_text(), re.M)
+        slugs = {re.sub(r"[^\w\- ]", "", head).lower() for head in heads}
+        assert anchor in {re.sub(r"[ -]+", "-", slug) for slug in slugs}, anchor
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_pages_of_the_papers_show_the_committed_results(paper):
-    page = runpy.run_path(str(ROOT / "docs" / "make_results.py"))["page"]
-    assert (ROOT / "docs" / "results" / f"{paper}.md").read_text() == page(paper)
+def test_a_page_of_results_is_made_and_its_links_lead_somewhere(paper):
+    page = runpy.run_path(str(ROOT / "docs" / "make_results.py"))["page"](paper)
+    assert page.count("\n## ") == sum(name.startswith(paper) for name in names())
+    links = {*re.findall(r"\]\(([^)#]+)", page)} - {"claims.md"}
+    assert links
+    assert all((MADE.parent / link.removeprefix("../")).exists() for link in links)
 
 
-def test_the_page_of_reliability_shows_the_committed_totals(monkeypatch):
-    docs = ROOT / "docs"
-    monkeypatch.syspath_prepend(docs)
-    made = runpy.run_path(str(docs / "make_reliability.py"))
-    totals = made["read_totals"](docs / "reliability.json")
-    cycles = made["read_cycles"](docs / "soak.csv")
-    page = (docs / "reliability.md").read_text()
-    for part in made["parts"](totals, cycles).values():
-        assert part in page
+def test_runs_states_the_committed_totals_of_the_fault_suites():
+    totals = read_totals(ROOT / "research" / "reliability.json")
+    page = (ROOT / "docs" / "runs.md").read_text()
+    kills, disk, damage = (
+        f"{sum(totals[suite].counts.values()):,}"
+        for suite in ("kills", "disk", "files")
+    )
+    assert f"Of {kills} kills all" in page
+    assert f"so did {disk} errors of the disk. Of {damage} damaged files" in page
     assert not any(found.wrong for found in totals.values())
 
 
@@ -91,17 +114,16 @@ def test_readme_and_home_show_one_example_and_what_it_prints():
     assert HOME[1]
 
 
-def test_readme_shows_every_command():
-    from tepui.cli.main import GROUPS
-
-    text = (ROOT / "README.md").read_text()
-    assert all(
-        f"tepui {command}" in text for command in " ".join(GROUPS.values()).split()
-    )
+def test_every_command_is_shown():
+    shown = {line.split()[1] for line in LINES if line.startswith("tepui ")}
+    assert {*" ".join(GROUPS.values()).split()} <= shown
 
 
 WALKS = (
-    (ROOT / "CONTRIBUTING.md").read_text().split("## Three walks")[1].split("## A")[0]
+    (ROOT / "docs/architecture.md")
+    .read_text()
+    .split("## Four walks")[1]
+    .split("## A")[0]
 )
 STEP = r"`([\w/]+)\.py`:\s+`([\w.]+)`"
 STEPS = re.findall(STEP, WALKS)
@@ -147,4 +169,4 @@ def test_a_step_is_used_by_one_before_it(walk):
 def test_a_walk_takes_at_most_a_dozen_steps():
     lengths = [int(number) for number in re.findall(r"^(\d+)\. ", WALKS, re.MULTILINE)]
     assert max(lengths) <= 12
-    assert lengths.count(1) == 3
+    assert lengths.count(1) == 4

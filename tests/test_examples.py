@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from pages import PAGES
 from tepui import Ensemble, fit
 from tepui.cli.main import main
 from tepui.data import Arrays, Batch
@@ -28,7 +29,6 @@ from tepui.training.passes import MemberPasses
 
 FOLDER = Path(__file__).parents[1] / "docs" / "examples"
 PAGE = FOLDER.parent / "extending.md"
-PAGES = [FOLDER.parents[1] / "README.md", *sorted(FOLDER.parent.rglob("*.md"))]
 MOST_LINES = {
     "bagging": 45,
     "lookahead": 45,
@@ -38,7 +38,7 @@ MOST_LINES = {
 }
 FILES = sorted(FOLDER.glob("*.py"))
 
-# A recipe is shown in studies.md and run by the tests of `tepui reproduce`.
+# A recipe is shown in papers.md and run by the tests of `tepui reproduce`.
 EXAMPLES = [file for file in FILES if file.stem != "recipe"]
 
 every_file = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -71,7 +71,8 @@ def test_is_short(file):
 
 @every_example
 def test_the_page_shows_it(file):
-    assert f"```py\n{file.read_text()}```" in PAGE.read_text()
+    """The site puts the file in the place of this line."""
+    assert f'```py\n--8<-- "examples/{file.name}"\n```' in PAGE.read_text()
 
 
 @every_file

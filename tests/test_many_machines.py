@@ -15,24 +15,13 @@ from tepui.studies.executors.ray import PATIENCE
 from training.cases import assert_same_bits, one_thread
 
 DOCS = ROOT / "docs"
-TEXT = (DOCS / "ranks.md").read_text() + (DOCS / "clusters.md").read_text()
+TEXT = (DOCS / "many_machines.md").read_text()
+COMMANDS = commands(DOCS / "many_machines.md")
 
-
-def shown_on(name):
-    return commands(DOCS / f"{name}.md")
-
-
-COMMANDS = {each for page in ("ranks", "clusters") for each in shown_on(page)}
 single = pytest.fixture(one_thread)
 
 
-def test_commands_of_the_tutorial_are_those_of_the_pages():
-    found = shown_on("many_machines")
-    assert len(found) == 5
-    assert {*found} <= COMMANDS
-
-
-def test_the_pages_have_commands_for_every_executor():
+def test_the_page_has_commands_for_every_executor():
     found = [re.search(r"--executor '?(\w+)", each) for each in COMMANDS]
     assert {each and each[1] for each in found} == {None, "Ray", "Slurm"}
 
@@ -90,7 +79,7 @@ def test_the_command_of_the_page_for_two_machines(tmp_path, numbered):
 def test_the_file_for_kubernetes_is_the_one_of_the_page_and_is_a_job():
     """Its schema: tests/ecosystem/test_kubernetes.py."""
     file = DOCS / "examples" / "kubernetes.yaml"
-    assert f"```yaml\n{file.read_text()}```" in TEXT
+    assert '```yaml\n--8<-- "examples/kubernetes.yaml"\n```' in TEXT
     job = yaml.safe_load(file.read_text())
     (container,) = job["spec"]["template"]["spec"]["containers"]
     (mounted,) = container["volumeMounts"]

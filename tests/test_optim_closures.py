@@ -4,13 +4,14 @@ from contextlib import nullcontext
 
 import pytest
 import torch
-from torch import distributed
+from torch import distributed, nn
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from sam_cases import X, Y, make_net, make_sam, state, train, weights
 from tepui.core.storage import same_bits
+from tepui.optim import SAM
 
 REFUSAL = r"closure must zero gradients before it backpropagates, but it added to"
 
@@ -95,7 +96,46 @@ def test_a_closure_that_does_not_zero_is_refused_at_the_first_step(scaled, zero_
     assert not optimizer.state_dict()["state"]
 
 
+def lightning_loop(net, optimizer, batches, accumulate):
+    """What Lightning does: it steps, and zeroes, every so many batches only."""
+    for index, rows in enumerate(batches):
+
+        def closure(index=index, rows=rows):
+            loss = loss_of(net, rows) / accumulate
+            if index % accumulate == 0:
+                optimizer.zero_grad()
+            loss.backward()
+            return loss
+
+        if (index + 1) % accumulate == 0:
+            optimizer.step(closure)
+        else:
+            closure()
+
+
 BATCHES = torch.arange(len(X)).split(4)
+
+
+def test_batches_accumulated_between_steps_are_refused():
+    net = make_net(norm=False)
+    before = weights(net)
+    with pytest.raises(RuntimeError, match=rf"{REFUSAL}.*accumulate_grad_batches at 1"):
+        lightning_loop(net, make_sam(net), BATCHES, accumulate=2)
+    assert same_bits(weights(net), before)
+
+
+def test_without_accumulation_such_a_loop_is_that_by_hand():
+    nets = make_net(norm=False), make_net(norm=False)
+    lightning_loop(nets[0], make_sam(nets[0]), BATCHES, accumulate=1)
+    optimizer = make_sam(nets[1])
+    for rows in BATCHES:
+
+        def closure(rows=rows):
+            optimizer.zero_grad()
+            loss_of(nets[1], rows).backward()
+
+        optimizer.step(closure)
+    assert same_bits(state(nets[0]), state(nets[1]))
 
 
 @pytest.mark.parametrize("zero", ZEROING)
@@ -131,6 +171,20 @@ def test_hooks_of_the_user_raise_no_alarm_and_none_stay_behind(zero):
     assert len(seen) == 4 * len(list(net.parameters()))
     loss_of(net).backward()
     loss_of(net).backward()
+
+
+def test_frozen_and_unused_parameters_with_old_gradients_raise_no_alarm():
+    used, unused = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
+    frozen = nn.Parameter(torch.ones(2), requires_grad=False)
+    unused.grad, frozen.grad = torch.ones(2), torch.ones(2)
+    optimizer = SAM([used, unused, frozen], torch.optim.SGD, rho=0.1, lr=0.1)
+
+    def closure():
+        used.grad = None
+        used.square().sum().backward()
+
+    optimizer.step(closure)
+    assert used.detach().lt(1).all()
 
 
 class NoValues(TorchDispatchMode):
@@ -247,3 +301,13 @@ def test_the_pair_of_steps_without_a_pass_is_refused(zero):
     with pytest.raises(RuntimeError, match="again before second_step"):
         optimizer.second_step()
     assert same_bits(weights(net), before)
+
+
+def test_a_closure_that_does_not_backpropagate_is_refused():
+    net = make_net()
+    optimizer, before = make_sam(net), weights(net)
+    loss_of(net).backward()
+    with pytest.raises(RuntimeError, match="closure must backpropagate"):
+        optimizer.step(lambda: None)
+    assert same_bits(weights(net), before)
+    assert not optimizer.state_dict()["state"]

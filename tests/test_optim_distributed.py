@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parameters_to_vector
 
+import tepui
 from processes import saved
 from tepui.optim import SAM
 
@@ -19,10 +20,16 @@ import os
 import sys
 import torch
 from torch import distributed, nn
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    get_optimizer_state_dict,
+)
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector
+import tepui
 from tepui.optim import SAM
 
 rank, folder = int(os.environ["RANK"]), sys.argv[1]
@@ -99,8 +106,52 @@ def refusal(kind):
         return str(error)
 
 
+def stored():
+    net = wrapped("fsdp")
+    optimizer = SAM(net.parameters(), torch.optim.Adam, lr=0.1)
+
+    def closure():
+        optimizer.zero_grad()
+        (net(mine) - own).square().mean().backward()
+
+    optimizer.step(closure)
+    state = get_optimizer_state_dict(net, optimizer)["state"]["0.weight"]
+    return state["exp_avg"].full_tensor()
+
+
+def refused_by_fit():
+    net = wrapped("fsdp")
+    try:
+        data = tepui.data.Arrays(x, y[:, 0])
+        tepui.fit(tepui.Ensemble([net]), data, method=tepui.methods.SAM(), epochs=1)
+    except ValueError as error:
+        return str(error)
+
+
+def gathered():
+    # A member trained in parts, whole again on every rank.
+    net = wrapped("fsdp")
+    optimizer = SAM(net.parameters(), torch.optim.SGD, lr=0.1)
+
+    def closure():
+        optimizer.zero_grad()
+        (net(mine) - own).square().mean().backward()
+
+    optimizer.step(closure)
+    options = StateDictOptions(full_state_dict=True)
+    state = get_model_state_dict(net, options=options)
+    every = [None, None]
+    distributed.all_gather_object(every, state)
+    member = started()
+    member.load_state_dict(every[0])
+    return tepui.Ensemble([member]).logits(x)
+
+
 results = {name: carried_out(*case) for name, case in cases.items()}
 results["refused"] = [refusal(kind) for kind in ("ddp", "fsdp")]
+results["stored"] = stored()
+results["refused by fit"] = refused_by_fit()
+results["predicted"] = gathered()
 torch.save(results, f"{folder}/{rank}.pt")
 distributed.destroy_process_group()
 """
@@ -205,6 +256,14 @@ def test_gradients_left_from_before_are_refused_in_both_kinds_of_loop(ranks):
             assert "closure must zero gradients" in message
 
 
+@pytest.mark.slow
+def test_state_of_the_base_optimizer_is_what_distributed_checkpoints_find(ranks):
+    net = started()
+    optimizer = SAM(net.parameters(), torch.optim.Adam, lr=0.1)
+    optimizer.step(closure_of(net, optimizer, *data()))
+    close(ranks[1]["stored"], optimizer.state[net[0].weight]["exp_avg"])
+
+
 @pytest.mark.parametrize("module", [None, nn.Linear(1, 1)])
 def test_shards_need_a_module_that_every_process_holds_a_copy_of(module):
     with pytest.raises(ValueError, match='perturbation must be "global" unless'):
@@ -214,3 +273,19 @@ def test_shards_need_a_module_that_every_process_holds_a_copy_of(module):
             module=module,
             perturbation="shard",
         )
+
+
+@pytest.mark.slow
+def test_fit_refuses_members_that_are_divided(ranks):
+    for rank in ranks:
+        assert "members must be whole" in rank["refused by fit"]
+
+
+@pytest.mark.slow
+def test_members_trained_in_parts_become_an_ensemble(ranks):
+    net = started()
+    optimizer = SAM(net.parameters(), torch.optim.SGD, lr=0.1)
+    optimizer.step(closure_of(net, optimizer, *data()))
+    expected = tepui.Ensemble([net]).logits(data()[0])
+    for rank in ranks:
+        close(rank["predicted"], expected)

@@ -195,6 +195,35 @@ def test_an_optimizer_that_makes_passes_itself_is_refused_when_built():
         SAM(make_net().parameters(), torch.optim.LBFGS, lr=0.1)
 
 
+def test_a_group_added_later_takes_part_with_all_defaults():
+    first, late = nn.Parameter(torch.tensor([3.0])), nn.Parameter(torch.tensor([4.0]))
+    optimizer = SAM([first], torch.optim.SGD, rho=0.5, lr=0.1)
+    optimizer.add_param_group({"params": [late], "rho": 1.0})
+
+    def closure():
+        optimizer.zero_grad()
+        (0.5 * (first.square() + late.square())).sum().backward()
+
+    optimizer.step(closure)
+    torch.testing.assert_close(first.item(), 3 - 0.1 * (3 + 0.5 * 3 / 5))
+    torch.testing.assert_close(late.item(), 4 - 0.1 * (4 + 1.0 * 4 / 5))
+
+
+def test_the_loss_returned_is_that_at_the_unperturbed_weights():
+    net = make_net(norm=False)
+    optimizer = make_sam(net, rho=2.0)
+    expected = F.cross_entropy(net(X), Y)
+    losses = []
+
+    def closure():
+        losses.append(closure_of(net, optimizer)())
+        return losses[-1]
+
+    assert optimizer.step(closure) is losses[0]
+    assert torch.equal(losses[0], expected)
+    assert losses[1] > losses[0]
+
+
 @pytest.mark.parametrize("rho", [-0.1, float("nan")])
 def test_a_negative_rho_is_refused_wherever_it_is_given(rho):
     weight = nn.Parameter(torch.ones(1))

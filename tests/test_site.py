@@ -45,6 +45,8 @@ class Quiet(SimpleHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("site")
+    script = [sys.executable, "docs/make_results.py"]
+    subprocess.run(script, cwd=ROOT, check=True)
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
     subprocess.run([*build, "--site-dir", str(made)], cwd=ROOT, check=True)
     return made

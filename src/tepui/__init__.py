@@ -50,6 +50,7 @@ if _TYPE_CHECKING:
         MultiStep,
         Run,
         TrainingDiverged,
+        distil,
         fit,
     )
 else:
@@ -72,7 +73,7 @@ else:
             "tepui.modules.pruning": "Prune",
             "tepui.tasks": "Prediction Scores Task",
             "tepui.training": "SGD AdamW Callback Constant Cosine EarlyStopping "
-            "EpochRecord MultiStep Run TrainingDiverged fit",
+            "EpochRecord MultiStep Run TrainingDiverged distil fit",
         },
     )
 
@@ -120,6 +121,7 @@ __all__ = [
     "aggregations",
     "cached_features",
     "data",
+    "distil",
     "evaluate",
     "fit",
     "greedy_soup",

@@ -139,7 +139,7 @@ def test_other_data_than_those_of_the_run_are_refused(run, tmp_path, capsys):
     data = ["--data", f"ArrayFile(path={tmp_path / 'mine.npz'})"]
     with pytest.raises(SystemExit):
         main(["calibrate", str(run), *data])
-    assert "data must be the data set that" in capsys.readouterr().err
+    assert "was trained on, with what it held out (431)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

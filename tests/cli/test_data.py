@@ -189,6 +189,6 @@ def test_data_of_an_ensemble_that_does_not_name_them_must_be_named(
     before = {file: file.read_bytes() for file in saved.iterdir()}
     with pytest.raises(SystemExit):
         main([command, str(saved)])
-    message = "data must be given, since nothing says what members were trained on"
+    message = "was trained on unknown data"
     assert message in capsys.readouterr().err
     assert {file: file.read_bytes() for file in saved.iterdir()} == before

@@ -117,7 +117,7 @@ def test_help_names_every_command_and_the_greeting_four(capsys):
         (["train", "--set", "batch_size"], "be given a value: --set NAME=VALUE"),
         (["train", "--set", "batch_size=x"], "batch_size must be an integer, got 'x'"),
         (["train", "--set", "track=os.system"], "track must be one of tensorboard"),
-        (["train", "--set", "runner=graph", "offload=true"], "offload must be False"),
+        (["train", "--set", "runner=graph", "offload=true"], "and they are offloaded"),
         (["train", "--augment", "RandAugment(level=40)"], "level must lie in [0, 30]"),
         (
             ["train", "--loss", "CrossEntropy(label_smoothing=1.5)"],

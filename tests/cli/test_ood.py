@@ -26,7 +26,7 @@ def trained(tmp_path_factory):
         (["a="], "a value is missing"),
         (["a=UnifromNoise"], "did you mean 'UniformNoise'"),
         (["a=UniformNoise(path=x)"], "argument of UniformNoise must be one of"),
-        (["a=UnlabeledFolder(path=nowhere)"], "must be a folder of images, got no"),
+        (["a=UnlabeledFolder(path=nowhere)"], "no image or folder of images nowhere"),
         (["a=MRPC(root=nowhere)"], "nowhere"),
         (["a=Digits", "a=SVHN"], "name each data set once"),
         (["--shifted", "UniformNoise"], "be written NAME=DATASET"),

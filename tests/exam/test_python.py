@@ -959,7 +959,7 @@ def arrays_on_disk(got, folder):
     stored = public("data.ArraysOnDisk")(
         folder / "x.npy", folder / "y.npy", data.normalize, channels="last"
     )
-    assert torch.equal(stored.load().inputs, data.inputs)
+    assert torch.equal(public("data.to_arrays")(stored).inputs, data.inputs)
     assert len(stored.subset([3, 7])) == 2
     how = {"model": convnet, "members": 2, "batch_size": 10, "epochs": 2}
     found, expected = (

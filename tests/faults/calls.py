@@ -303,7 +303,8 @@ OVERRIDES: dict[str, dict[str, Callable[[], Any]]] = {
     "tepui.data.corrupted": {"dataset": pictures, "types": lambda: ("fog",)},
     "tepui.data.prepared_like": {"dataset": pictures},
     "tepui.data.split_at": {"held_out": lambda: [1, 3]},
-    "tepui.data.corrupt": {"first": lambda: 0, "textures": lambda: None},
+    "tepui.distil": {"model": lambda: network},
+    "tepui.data.corrupt": {"first": lambda: 0},
     "tepui.data.UniformNoise": {"like": lambda: None},
     "tepui.data.Frame": {"size": lambda: 8},
     "tepui.data.Digits": {},
@@ -566,6 +567,8 @@ def called(function: Callable[..., Any], arguments: dict[str, Any], name: str) -
     except REFUSALS as error:
         where = traceback.extract_tb(error.__traceback__)[-1].filename
         of_a_file = isinstance(error, OSError) and error.filename is not None
+        if type(error).__module__.startswith("requests"):  # which names the address
+            return "refused"
         if not (where.startswith(SOURCE) or of_a_file):
             return f"foreign: {type(error).__name__}: {error} in {where}"
         words = [name, *ALSO_NAMED.get(name, ()), "nowhere", "not in"]

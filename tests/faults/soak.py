@@ -1,6 +1,6 @@
 """Many runs in one process: memory, open files and threads must stay as they are.
 
-PYTHONPATH=src:tests python -m faults.soak 500 docs/soak.csv
+PYTHONPATH=src:tests python -m faults.soak 500 soak.csv
 
 A cycle trains an ensemble, is interrupted by a signal, resumes, evaluates, and writes a
 report. The file has a line for each; one that is there is begun anew.

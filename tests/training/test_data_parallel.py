@@ -173,7 +173,7 @@ def test_a_rank_that_dies_within_a_step_ends_the_run_of_the_others(tmp_path):
     resumed_near(tmp_path)
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "ranks.md"
+PAGE = Path(__file__).parents[2] / "docs" / "many_machines.md"
 SCRIPTS = [
     script
     for script in re.findall(r"```py\n(.*?)```", PAGE.read_text(), re.S)

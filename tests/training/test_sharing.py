@@ -61,7 +61,7 @@ def test_a_run_holds_the_body_once(tmp_path, method):
 
 
 def test_a_killed_run_takes_the_body_of_its_checkpoint(tmp_path):
-    how = {"method": SAM(rho=0.1), "average": 0.5}
+    how = {"method": SAM(rho=0.1, average=0.5)}
     with pytest.raises(StoppedError):
         trained(tmp_path / "run", callbacks=[stop_after(1)], **how)
     resumed = trained(tmp_path / "run", resume=True, **how)

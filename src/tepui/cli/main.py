@@ -35,7 +35,7 @@ All commands: tepui --help. One of them: tepui train --help.
 # Each command is the function of a module of its name, loaded when it is needed.
 GROUPS = {
     "Your data": "train compare calibrate evaluate predict report export",
-    "Look inside": "measure verify settings data corrupt sweep",
+    "Look inside": "measure verify settings data corrupt sweep distil",
     "Research": "reproduce claims theory",
 }
 # Commands whose work torchrun's processes share.
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rank = os.environ.get("RANK", "0")
         speaker = "tepui" if rank == "0" else f"tepui (rank {rank})"
         sys.stderr.write(f"{speaker}: {printable(said, lines=True)}\n")
-        raise SystemExit(2) from error
+        raise SystemExit(getattr(error, "status", 2)) from error
     except KeyboardInterrupt as interrupt:
         if place_of_environment().rank == 0:
             sys.stderr.write("tepui: interrupted\n")

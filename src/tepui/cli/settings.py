@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Command = Literal[
-    "train", "compare", "sweep", "evaluate", "predict", "calibrate", "measure"
+    "train",
+    "compare",
+    "sweep",
+    "distil",
+    "evaluate",
+    "predict",
+    "calibrate",
+    "measure",
 ]
 
 
@@ -281,6 +288,7 @@ class OfSweep(OfStudies):
 SAID = {
     "train": ("method", "epochs", "loss"),
     "compare": ("method", "epochs", "loss", "keep", "stop_after"),
+    "distil": ("epochs", "loss", "data_parallel"),
     "sweep": (
         *("method", "epochs", "loss", "keep"),
         *("workers", "stop_after", "data_parallel"),
@@ -294,7 +302,7 @@ OWN["sweep"] = OfSweep
 def settings_of(command: str) -> dict[str, Setting]:
     """Return what can be set of a command, by name."""
     owners: list[type] = [OWN[command]] if command in OWN else []
-    owners += [OfRuns] if command not in ("compare", "sweep") else []
+    owners += [OfRuns] if command not in ("compare", "sweep", "distil") else []
     if command in SAID:
         from tepui.training import ExecutionSpec, TrainingSpec
 

@@ -26,7 +26,8 @@ _TABLE = {
         "CIFAR10C CIFAR100C ImageNetC TinyImageNetC"
     },
     "loss": {
-        "tepui.losses": "BinaryCrossEntropy CrossEntropy GaussianNLL MSE Quantiles"
+        "tepui.losses": "BinaryCrossEntropy CrossEntropy GaussianNLL MSE Quantiles "
+        "SoftCrossEntropy"
     },
     "task": {"tepui.tasks": "Classes Gaussians Labels Numbers Quantiles Unknown"},
     "optimizer": {"tepui.training": "AdamW SGD"},

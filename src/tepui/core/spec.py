@@ -207,8 +207,8 @@ def read(
         0.2
         >>> read("SAM(rh=0.1)", "method")
         Traceback (most recent call last):
-        ValueError: argument of SAM must be one of rho, adaptive, update_statistics, \
-start_at, got 'rh' (did you mean 'rho'?)
+        ValueError: argument of SAM must be one of average, rho, adaptive, \
+update_statistics, start_at, got 'rh' (did you mean 'rho'?)
     """
     tree = parsed(text, kind, own=own)
     for item in also:

@@ -149,18 +149,36 @@ def unlabeled(dataset: Dataset[Any]) -> Dataset[Any]:
         files = copy(dataset)
         files.targets = none
         return files
-    return _Unlabeled(dataset)
+    return _Targeted(dataset, none)
+
+
+def with_targets(dataset: Dataset[Any], targets: Tensor) -> Dataset[Any]:
+    """Return the same samples with other targets, of the same meaning.
+
+    Example:
+        >>> data = Arrays(torch.ones(2, 3), torch.tensor([0, 1]), None, ("bee", "cow"))
+        >>> soft = with_targets(data, torch.tensor([[0.9, 0.1], [0.2, 0.8]]))
+        >>> soft.classes, soft.targets.shape
+        (('bee', 'cow'), torch.Size([2, 2]))
+    """
+    if not isinstance(dataset, Arrays | ImageFiles):
+        return _Targeted(dataset, targets)
+    other = copy(dataset)
+    vars(other).pop("held", None)  # of image files, which know their labels
+    object.__setattr__(other, "targets", targets)
+    return other
 
 
 @final
-class _Unlabeled(Dataset[Any]):
-    """Samples of any data set, each without its label."""
+class _Targeted(Dataset[Any]):
+    """Samples of any data set, each with another target."""
 
-    def __init__(self, dataset: Dataset[Any]) -> None:
-        self.dataset = dataset
+    def __init__(self, dataset: Dataset[Any], targets: Tensor) -> None:
+        self.dataset, self.targets = dataset, targets
+        self.classes = class_names(dataset) if targets.is_floating_point() else ()
 
     def __len__(self) -> int:
         return length(self.dataset)
 
-    def __getitem__(self, index: int) -> tuple[Any, int]:
-        return self.dataset[index][0], NO_LABEL
+    def __getitem__(self, index: int) -> tuple[Any, Tensor]:
+        return self.dataset[index][0], self.targets[index]

@@ -11,6 +11,7 @@ from tepui.losses.base import Loss
 from tepui.losses.classification import (
     BinaryCrossEntropy,
     CrossEntropy,
+    SoftCrossEntropy,
     balanced_weights,
     binary_cross_entropy,
     cross_entropy,
@@ -33,6 +34,7 @@ __all__ = [
     "GaussianNLL",
     "Loss",
     "Quantiles",
+    "SoftCrossEntropy",
     "balanced_weights",
     "binary_cross_entropy",
     "cross_entropy",

@@ -131,6 +131,28 @@ class CrossEntropy:
         return self.class_weights
 
 
+@final
+@dataclass(frozen=True)
+class SoftCrossEntropy:
+    """Cross-entropy at a temperature, whose square keeps gradients of one size.
+
+    Attributes:
+        temperature: What logits are divided by.
+    """
+
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        positive = self.temperature > 0
+        require(positive, "temperature", "be positive", self.temperature)
+
+    def __call__(self, outputs: Tensor, targets: Tensor, /) -> Tensor:
+        """Return one loss per sample."""
+        losses = cross_entropy(outputs / self.temperature, targets)
+        return self.temperature**2 * losses
+
+
 def balanced_weights(targets: Tensor, classes: int | None = None) -> tuple[float, ...]:
     """Return class weights under which every class counts the same in all.
 

@@ -39,10 +39,6 @@ from tepui.studies.significance import paired_difference
 HEIGHT = 28
 MOST = 3  # differences of a sentence; more stand in the picture
 HINT = "hint"  # the note of a record
-HINTS = (
-    " Those that leave out zero are a hint: one of so many could by chance, by Holm's "
-    "correction."
-)
 
 
 class Contrast(NamedTuple):
@@ -116,8 +112,13 @@ def contrasts_of(comparison: Comparison, kind: str) -> list[Contrast]:
 
 
 def hints_of(found: Sequence[Contrast]) -> str:
-    """Return what a hint is, if there is one whose interval leaves out zero."""
-    return HINTS if any(each.hint and each.apart for each in found) else ""
+    """Return which are hints though their intervals leave out zero, if any are."""
+    names = [
+        f"{each.label} on {data_name(each.data)} data"
+        for each in found
+        if each.hint and each.apart
+    ]
+    return f" Only hints, by Holm's correction: {', '.join(names)}." if names else ""
 
 
 def method_sentence(comparison: Comparison) -> str:

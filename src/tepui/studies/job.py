@@ -20,7 +20,13 @@ Errors = tuple[type[Exception], ...]
 
 
 class JobError(RuntimeError):
-    """A trial could not be carried out; what else there was to do is done."""
+    """A trial could not be carried out; what else there was to do is done.
+
+    Attributes:
+        status: What a command ends with, 2 standing for what was asked wrongly.
+    """
+
+    status = 1
 
 
 class Ended(NamedTuple):

@@ -259,6 +259,10 @@ class Task(ABC):
         wanted = "be one of classes that exclude each other, or of numbers, to have "
         raise _refused(f"{wanted}sets or intervals", self)
 
+    def lesson(self, outputs: Tensor, temperature: float) -> tuple[Tensor, Loss]:
+        """Return what a student of all members learns, and by which loss."""
+        raise _refused("have students: classes, labels, or numbers", self)
+
     def answers(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Return what one member answers and what is right: classes or numbers."""
         return outputs, targets

@@ -19,7 +19,7 @@ from tepui.core.checks import (
     require,
 )
 from tepui.core.warning import warn_of_probabilities
-from tepui.losses import CrossEntropy, Loss, cross_entropy
+from tepui.losses import CrossEntropy, Loss, SoftCrossEntropy, cross_entropy
 from tepui.metrics import (
     Calibration,
     CalibrationMethod,
@@ -429,6 +429,11 @@ class Classes(ProbableTask):
         del rest["calibration"], rest["shifted"]
         weights = ratio_weights(ratio, changed)
         return ConformalSets.fit(probs, targets, weights=weights, **rest)
+
+    def lesson(self, outputs: Tensor, temperature: float) -> tuple[Tensor, Loss]:
+        """Return the mean of the members' probabilities at a temperature."""
+        probs = (outputs / temperature).softmax(2).mean(0)
+        return probs, SoftCrossEntropy(temperature)
 
     def answers(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Return the classes that one member names and the right or likeliest ones."""

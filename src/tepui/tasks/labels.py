@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from tepui import metrics
 from tepui.core.checks import require, values_in
 from tepui.data.labels import answers_of
-from tepui.losses import BinaryCrossEntropy, binary_cross_entropy
+from tepui.losses import BinaryCrossEntropy, Loss, binary_cross_entropy
 from tepui.losses.base import like_outputs
 from tepui.metrics import Calibration, CalibrationMethod, ClassRates, Reliability, Rule
 from tepui.metrics.accuracy import rates_of
@@ -230,6 +230,11 @@ class Labels(ProbableTask):
         """Return what makes probabilities of held-out labels right."""
         rows = label_rows(outputs, like_outputs(targets, outputs[0]))
         return fit_label_calibration(*rows, method=method, rule=rule)
+
+    def lesson(self, outputs: Tensor, temperature: float) -> tuple[Tensor, Loss]:
+        """Return the mean of the members' probabilities."""
+        require(temperature == 1, "temperature", "be 1 for labels", temperature)
+        return outputs.sigmoid().mean(0), BinaryCrossEntropy()
 
     def answers(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Return which labels one member finds and which hold."""

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from tepui import metrics
 from tepui.core.checks import one_of, require
-from tepui.losses import MSE, squared_error
+from tepui.losses import MSE, Loss, squared_error
 from tepui.losses.base import like_outputs
 from tepui.metrics import (
     ConformalIntervals,
@@ -345,6 +345,11 @@ class Numbers(NumberTask):
     losses = (MSE, squared_error, nn.MSELoss, F.mse_loss)
     predicts = NumberPrediction
     leading = Leading("rmse", "crps", ("rmse", "individual_rmse", "crps"))
+
+    def lesson(self, outputs: Tensor, temperature: float) -> tuple[Tensor, Loss]:
+        """Return the mean of the members' numbers."""
+        require(temperature == 1, "temperature", "be 1 for numbers", temperature)
+        return outputs.mean(0), MSE()
 
 
 def share_of(coverage: float) -> float:

@@ -141,7 +141,7 @@ def theorem2(
         constant: ``"corrected"``, or C as the paper prints it.
         finite_size: Add the corrections of order 1/d to all moments. In C one term,
             where two blocks cross, keeps its limit, a bias that many repetitions see.
-            At the very edge of stability order 1/d is not enough (docs/theory.md).
+            At the very edge of stability order 1/d is not enough (research/theory.md).
 
     Returns:
         The common shape of ``k``, ``eta`` and ``rho``; the lower bound is NaN.

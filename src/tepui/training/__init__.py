@@ -1,5 +1,6 @@
 """Training: one function, and the values that shape it."""
 
+from tepui.training.distillation import distil
 from tepui.training.exchange import Exchange, LocalExchange, RankLost
 from tepui.training.history import Callback, EarlyStopping, EpochRecord
 from tepui.training.member import TrainingDiverged
@@ -27,6 +28,7 @@ __all__ = [
     "Schedule",
     "TrainingDiverged",
     "TrainingSpec",
+    "distil",
     "exchange_here",
     "fit",
     "train",

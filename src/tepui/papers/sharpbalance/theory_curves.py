@@ -13,7 +13,7 @@ Differs from the paper:
 - the lower bound and Theorem 2's constant are corrected (as printed, the one has a
   wrong power and the other wrong multiplicities)
 
-Measured: docs/theory.md.
+Measured: research/theory.md.
 
 References:
     Lu et al., Sharpness-diversity tradeoff: improving flat ensembles with SharpBalance,

@@ -88,10 +88,27 @@ def test_what_was_learned_can_be_taken_back(run, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--per", "class"], "a coverage of 0.7 of each class on 216 samples"),
+        (["--shift", "Digits(train=False)"], "a coverage of 0.7 under shift (weights"),
+    ],
+)
+def test_sets_of_each_class_or_under_shift_are_made(words, said, run, capsys):
+    main(["calibrate", str(run), "--coverage", "0.7", *words])
+    assert said in " ".join(capsys.readouterr().out.split())
+    main(["evaluate", str(run), "--corruptions", "none"])
+    again = tepui.Run.open(run)
+    assert 0 < again.evaluations["clean"]["accuracy"] < 1
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--remove", "--coverage", "0.9"], "remove must stand alone"),
         (["--score", "aps"], "score must go with coverage"),
+        (["--per", "class"], "per must go with coverage"),
+        (["--per", "label", "--coverage", "0.9"], "label"),
         (["--coverage", "1.5"], "coverage must lie in (0, 1), got 1.5"),
         (["--method", "platt"], "platt"),
         (["--method", "none"], "method must go with coverage or detectors if it is"),

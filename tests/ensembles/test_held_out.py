@@ -16,6 +16,15 @@ from tepui.methods import DeepEnsemble
 from tepui.metrics import ece, ensemble_probs, nll
 from tepui.tasks import TaskLacksError
 
+
+def noisy(samples, seed):
+    """A number whose noise grows with the input."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.rand(samples, 1, generator=generator)
+    noise = torch.randn(samples, 1, generator=generator)
+    return Arrays(x, 2 * x + (0.1 + x) * noise)
+
+
 METHODS = ("temperature", "vector", "isotonic")
 
 
@@ -66,6 +75,64 @@ def test_sets_are_made_of_calibrated_probabilities():
     assert ensemble.conformity is None
 
 
+def moved(samples, seed):
+    """Blobs of which those high up are likelier."""
+    data = blobs(4 * samples, seed)
+    generator = torch.Generator().manual_seed(seed)
+    odds = (2 * data.inputs[:, 1]).sigmoid()
+    kept = torch.multinomial(odds, samples, generator=generator)
+    return data.subset(kept)
+
+
+def test_sets_of_each_class_and_by_weights_are_saved(tmp_path):
+    ensemble, test = overconfident(), blobs(200, seed=2)
+    ensemble.calibrate(blobs(500, seed=1))
+    for how in ({"per": "class"}, {"shift": moved(300, 5)}):
+        ensemble.conformal(blobs(500, seed=3), 0.8, "aps", **how)
+        ensemble.save(tmp_path, overwrite=True)
+        again = tepui.load(tmp_path, lambda: nn.Linear(2, 3))
+        assert torch.equal(ensemble.predict(test).sets, again.predict(test).sets)
+        assert str(again.conformity) == str(ensemble.conformity)
+    plain = overconfident()
+    plain.conformal(blobs(500, seed=3), 0.8, "aps")
+    assert not torch.equal(plain.predict(test).sets, ensemble.predict(test).sets)
+
+
+def test_every_class_is_covered_as_told():
+    held, test = blobs(4000, seed=3), blobs(4000, seed=2)
+    coverages = []
+    for per in (None, "class"):
+        ensemble = overconfident()
+        ensemble.conformal(held, 0.8, per=per)
+        found = tepui.evaluate(ensemble, test)
+        coverages.append(torch.tensor(found.by_class.coverage))
+    assert ((coverages[1] - 0.8).abs() < 0.03).all()
+    assert (coverages[0] - 0.8).abs().max() > 0.03
+    others = held.subset((held.targets > 0).nonzero()[:, 0])
+    with pytest.warns(UserWarning, match="class 0: 0"):
+        overconfident().conformal(others, 0.8, per="class")
+
+
+def test_sets_under_an_estimated_shift_hold_on_shifted_data():
+    ensemble = overconfident()
+    ensemble.conformal(blobs(4000, seed=3), 0.8, shift=moved(2000, 5))
+    assert 0 < ensemble.conformity.effective_samples < 4000
+    found = tepui.evaluate(ensemble, moved(4000, 6)).applied
+    assert abs(found.coverage - 0.8) < 0.02
+
+
+@pytest.mark.parametrize("how", [{"per": "class"}, {"shift": noisy(20, 1)}], ids=str)
+def test_numbers_have_one_limit(how):
+    ensemble = Ensemble.build(lambda: nn.Linear(1, 1), 2, task=tasks.Numbers())
+    with pytest.raises(ValueError, match=r"(per|shift) must be None for interv"):
+        ensemble.conformal(noisy(20, 0), **how)
+
+
+def test_sets_of_each_class_and_under_shift_are_refused():
+    with pytest.raises(ValueError, match="per must be None beside weights"):
+        overconfident().conformal(blobs(99), per="class", shift=blobs(9))
+
+
 def test_sets_without_data_for_them_are_refused():
     prediction = overconfident().predict(torch.zeros(2, 2))
     with pytest.raises(TaskLacksError, match=r"no sets: no data were given for it"):
@@ -104,14 +171,6 @@ def test_training_data_are_known_again(tmp_path):
         ensemble.calibrate(held)
     tepui.fit(ensemble, held, method=DeepEnsemble(), epochs=1)
     assert ensemble.calibration is None
-
-
-def noisy(samples, seed):
-    """A number whose noise grows with the input."""
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.rand(samples, 1, generator=generator)
-    noise = torch.randn(samples, 1, generator=generator)
-    return Arrays(x, 2 * x + (0.1 + x) * noise)
 
 
 LOSSES = {

@@ -5,6 +5,7 @@ What an ensemble says is the reference; no exported graph is compared with anoth
 
 import json
 import resource
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -280,6 +281,22 @@ def test_sets_with_a_seed_are_the_ensembles_in_batches_of_any_size(tmp_path):
         assert torch.equal(torch.cat([program(part)["sets"] for part in parts]), sets)
         found = answers_elsewhere(files[1], parts, tmp_path)
         assert (np.concatenate([part["sets"] for part in found]) == sets.numpy()).all()
+
+
+@pytest.mark.parametrize(
+    "how", [{"per": "class"}, {"shift": IMAGES.subset(range(14))}], ids=str
+)
+def test_sets_of_each_class_and_by_weights_are_exported(how, tmp_path):
+    ensemble = CASES["ConvNet"].ensemble()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # too few of some class
+        ensemble.conformal(IMAGES.subset(range(14, 24)), 0.5, "aps", **how)
+    sets = ensemble.predict(BYTES[:14], raw=True).sets
+    for file in (tmp_path / "model.pt2", tmp_path / "model.onnx"):
+        found = export_ensemble(ensemble, IMAGES.subset(range(14)), file)
+        assert found.differences["sets"] < 1e-6
+    program = torch.export.load(tmp_path / "model.pt2").module()
+    assert torch.equal(program(BYTES[:14])["sets"], sets)
 
 
 def test_a_full_disk_is_told_with_the_file(tmp_path):

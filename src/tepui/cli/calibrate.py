@@ -22,6 +22,8 @@ def calibrate(
     coverage: float | None = None,
     score: Literal["threshold", "aps", "residual", "normalized", "quantile"]
     | None = None,
+    per: Literal["class"] | None = None,
+    shift: Data | None = None,
     detectors: bool = False,
     remove: bool = False,
     set: Settings | None = None,
@@ -56,6 +58,9 @@ def calibrate(
             probabilities.
         score: Of sets threshold (the default) or aps; of intervals residual,
             normalized or quantile, by default what the task has.
+        per: Promise the coverage to each class by itself, not to their average.
+        shift: Data like those to come, without labels: weigh the sets' samples by how
+            likely they are among these.
         detectors: Fit detectors of unfamiliar features too, on what the run was trained
             on; tepui predict then knows unfamiliar rows by them too.
         remove: Take back what was learned: calibration, sets or intervals, detectors,
@@ -90,6 +95,8 @@ def calibrate(
         method=method,
         coverage=coverage,
         score=score,
+        per=per,
+        shift=shift,
         detectors=detectors,
         **vars(further),
     )
@@ -105,7 +112,7 @@ def calibrate(
             said.append(f"calibration {HARM[gain.effect]}; --remove takes it back")
     if found.promised is not None:
         count = counted(length(found.promised), "sample")
-        said.append(f"coverage {coverage:g} on {count}")
+        said.append(f"{ensemble.conformity} on {count}")
     if found.trained is not None:
         count = counted(length(found.trained), "sample")
         said.append(f"detectors on {count}")

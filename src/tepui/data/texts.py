@@ -133,6 +133,20 @@ class Tokenizer(_Encoder):
         """
         return [self._number(word) for word in _words(text)]
 
+    def decode(self, numbers: Sequence[int]) -> str:
+        """Return the words of a text's numbers, ``?`` for those that share a number.
+
+        Args:
+            numbers: A row of ``input_ids``.
+
+        Example:
+            >>> tokenizer = Tokenizer(("cat", "sat"), buckets=2)
+            >>> tokenizer.decode([1, 3, 4, 6, 2, 0])
+            'cat sat ?'
+        """
+        known = {number: word for word, number in self._numbers.items()}
+        return " ".join(known.get(n, "?") for n in numbers if n >= SPECIAL)
+
     def document(self) -> dict[str, Any]:
         """Return the tokenizer for JSON.
 
@@ -248,6 +262,14 @@ class HuggingFaceTokenizer(_Encoder):
         """The library's own; one from a file is built when it is first used."""
         assert self._stored is not None
         return _built(self._stored)
+
+    def decode(self, numbers: Sequence[int]) -> str:
+        """Return the words of a text's numbers, in the library's words.
+
+        Args:
+            numbers: A row of ``input_ids``.
+        """
+        return str(self.tokenizer.decode(numbers, skip_special_tokens=True))
 
     def _encoded(self, *parts: list[str], length: int) -> dict[str, Tensor]:
         encoded = self.tokenizer(

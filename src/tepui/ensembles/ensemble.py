@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.utils.data import Dataset
 
 from tepui.core.checks import require
 from tepui.core.seeding import SEED, member_seeds
@@ -17,6 +18,7 @@ from tepui.data.arrays import Inputs
 from tepui.data.loading import inputs_to
 from tepui.data.preparation import Preparation
 from tepui.ensembles.building import Factory, built_members, warn_of_identical
+from tepui.ensembles.disagreements import Disagreements
 from tepui.ensembles.feature_detectors import (
     joined_scores,
     scoring,
@@ -24,6 +26,7 @@ from tepui.ensembles.feature_detectors import (
 )
 from tepui.ensembles.inputs import input_batches, place_of
 from tepui.ensembles.meaning import Meaningful, learned_of
+from tepui.ensembles.outputs import dataset_logits
 from tepui.metrics import Rule
 from tepui.models.adapters import adapted
 from tepui.models.split import Frozen, OnFeatures, frozen
@@ -351,6 +354,37 @@ class Ensemble(Meaningful):
                 found = scores()
                 features.append({name: part.to(place) for name, part in found.items()})
         return self.predicted(torch.cat(parts, dim=1), rule, joined_scores(features))
+
+    def disagreements(
+        self, data: Dataset[Any], count: int = 10, batch_size: int = 1024
+    ) -> Disagreements:
+        """Return the samples that members disagree on most, to be looked at.
+
+        Of those for which two members or more name different classes, the first have
+        the highest mutual information of member and answer.
+
+        Args:
+            data: Samples, whose labels are shown beside the answers.
+            count: How many at most.
+            batch_size: How many samples go through a member at once.
+
+        Returns:
+            Their places, and what members say of them. It prints itself.
+
+        Raises:
+            ValueError: If there is one member only, or none chooses between classes.
+
+        Example:
+            >>> import tepui
+            >>> data = tepui.data.Arrays(torch.randn(30, 4), torch.arange(30) % 3)
+            >>> ensemble = Ensemble.build(lambda: nn.Linear(4, 3), members=2)
+            >>> found = ensemble.disagreements(data, 5)
+            >>> found.answers.shape, found.by_class.sum(1)[0]
+            (torch.Size([2, 5]), tensor(30))
+        """
+        outputs, labels = dataset_logits(self, data, batch_size, precision="float32")
+        predicted = self.predicted(outputs.cpu())
+        return Disagreements.of(data, predicted, labels.cpu(), count)
 
     def predicted(
         self,

@@ -5,7 +5,7 @@ An ensemble and its heads share it: both hold the same members.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from torch import Tensor, nn
 from torch.utils.data import Dataset
@@ -180,6 +180,8 @@ class Meaningful(nn.Module):
         *,
         rule: Rule = "probability",
         seed: int | None = None,
+        per: Literal["class"] | None = None,
+        shift: Dataset[Any] | None = None,
         batch_size: int = 1024,
         workers: int = 0,
     ) -> Conformity:
@@ -187,9 +189,11 @@ class Meaningful(nn.Module):
 
         For new samples that are exchangeable with the held-out ones, ``sets`` and
         ``conformal_interval`` of a prediction hold the truth with a probability of at
-        least ``coverage``. Under a shift they need not, as ``evaluate`` shows. Take
-        other data than for :meth:`calibrate`, which must come first. What the data
-        score is kept too, as :meth:`calibrate` does, in the place of its data's.
+        least ``coverage``. Under a shift they need not, as ``evaluate`` shows; weights
+        keep the promise if only inputs are drawn otherwise, and answers to them are as
+        before. Take other data than for :meth:`calibrate`, which must come first. What
+        the data score is kept too, as :meth:`calibrate` does, in the place of its
+        data's.
 
         Args:
             dataset: Data that members were not trained on, with targets.
@@ -202,6 +206,12 @@ class Meaningful(nn.Module):
             rule: How members are combined; it is the one to predict with.
             seed: For ``"aps"``: derive a pseudo-random number from it
                 and the sample's probabilities, so that the coverage is met closely.
+            per: ``"class"`` makes the promise for each class by itself, not for their
+                average. A class with too few samples for it is in every set.
+            shift: Data like new ones, whose labels are not read: weigh samples by how
+                much likelier they are among these, which is estimated from members'
+                logits. Of weights that are known :class:`tepui.metrics.ConformalSets`
+                makes sets.
             batch_size: How many samples go through a member at once.
             workers: Processes that load a data set of your own.
 
@@ -209,8 +219,8 @@ class Meaningful(nn.Module):
             What makes sets or intervals, which is also :attr:`conformity`.
 
         Raises:
-            ValueError: If the coverage lies outside (0, 1), or the score is not one of
-                the task.
+            ValueError: If the coverage lies outside (0, 1), the score is not one of the
+                task, or ``per`` and ``shift`` are both given, which are for classes.
 
         Example:
             >>> import tepui, torch
@@ -225,7 +235,10 @@ class Meaningful(nn.Module):
         self._check_rule(rule)
         held = held_out(self, dataset, self.task, self.trained_on, batch_size, workers)
         before = () if self.calibration is None else self.calibrated_on
-        promise = Promise(coverage, score, rule, seed, self.calibration)
+        others = None
+        if shift is not None:
+            others, _ = dataset_logits(self, shift, batch_size, workers, "float32")
+        promise = Promise(coverage, score, rule, seed, self.calibration, per, others)
         given = held.outputs, held.targets
         self.conformity = held.task.fit_conformity(*given, promise)
         self.calibrated_on = (*before, *held.hashes)

@@ -203,7 +203,7 @@ def _pictures(
             test if cell is None else shifts[cell],
             LogitRuns.open(folder, cell),
         )
-        if not _shows_pictures(data):
+        if not shows_pictures(data):
             return []
         logits = torch.cat([logits for logits, _ in stored.read()], 1)
         called, answers = logits.argmax(-1), ensemble_predictions(logits, rule=rule)
@@ -215,13 +215,14 @@ def _pictures(
             images, labels = images_at(data, rows) if len(rows) else (), stored.labels
             assert labels is not None
             for row, image in zip(rows.tolist(), images, strict=True):
-                said, png = tuple(map(text, called[:, row])), _png(image)
-                known = text(labels[row]), said, text(answers[row]), png
+                said = tuple(map(text, called[:, row]))
+                known = text(labels[row]), said, text(answers[row]), png(image)
                 side.append(Picture(_place(cell), row, *known))
     return [picture for side in sides for picture in side[:EACH]]
 
 
-def _shows_pictures(dataset: Dataset[Any]) -> bool:
+def shows_pictures(dataset: Dataset[Any]) -> bool:
+    """Return whether a data set holds images that can be shown."""
     inputs = _inputs(dataset, torch.tensor([0]))
     return isinstance(inputs, Tensor) and inputs.ndim == 4 and inputs.shape[1] in (1, 3)
 
@@ -256,7 +257,8 @@ def _inputs(dataset: Dataset[Any], rows: Tensor) -> Inputs:
     return next(at_rows(dataset, [rows], device=torch.device("cpu"))).inputs
 
 
-def _png(image: Tensor) -> str:
+def png(image: Tensor) -> str:
+    """Return a small image as a PNG file in base 64."""
     from PIL import Image
 
     pixels = (image * 255).round().byte().permute(1, 2, 0).numpy()

@@ -23,6 +23,7 @@ from tepui.ensembles.inputs import as_data, input_batches
 from tepui.export.formats import Run, as_onnx, as_torch, traced
 from tepui.export.graph import COVERAGE, Graph
 from tepui.metrics import ConformalSets, Rule
+from tepui.metrics.conformal import ratio_weights
 from tepui.tasks import Prediction
 
 Format = Literal["onnx", "torch"]
@@ -160,9 +161,10 @@ def format_by_ending(file: Path, argument: str) -> Format:
 
 def _compared(graph: Graph, run: Run, inputs: Inputs) -> dict[str, float]:
     prediction = graph.predict(inputs)
-    beyond = None
-    if isinstance(prediction.conformity, ConformalSets):
-        beyond = prediction.conformity.beyond(prediction.probs)
+    beyond, made = None, prediction.conformity
+    if isinstance(made, ConformalSets):
+        weights = ratio_weights(made.ratio, prediction.outputs)
+        beyond = made.beyond(prediction.probs, weights)
     return differences(run(inputs), prediction.exported(graph.coverage), beyond)
 
 
@@ -285,7 +287,7 @@ def differences(
             found[name] = _less_probable(given, wanted, expected["probs"])
         elif name == "sets":
             assert beyond is not None
-            found[name] = float((beyond.abs() * (given != wanted)).max())
+            found[name] = float(beyond.abs().where(given != wanted, 0).max())
         else:
             unit = max(1.0, float(wanted.abs().max()))
             found[name] = float((given.double() - wanted.double()).abs().max()) / unit

@@ -117,7 +117,7 @@ def _about(ensemble: Ensemble) -> Iterator[str]:
     if ensemble.calibration is not None:
         rows["calibrated by"] = ensemble.calibration.method
     if ensemble.conformity is not None:
-        rows["conformal"] = f"for a coverage of {ensemble.conformity.coverage:g}"
+        rows["conformal"] = f"for {ensemble.conformity}"
     yield (
         "A deep ensemble: several networks whose predictions are averaged, and whose "
         "disagreement says how far to trust them."

@@ -10,6 +10,8 @@ from functools import singledispatch
 
 from markupsafe import Markup
 
+from tepui.ensembles import Disagreements
+from tepui.evaluation.gallery import Picture, images_at, png, shows_pictures
 from tepui.evaluation.results import Evaluation
 from tepui.report.by_class import class_parts
 from tepui.report.comparison import Comparison, MethodResult, Trained
@@ -19,6 +21,7 @@ from tepui.report.markup import (
     definitions,
     grouped_table,
     paragraph,
+    part,
     table,
     templates,
 )
@@ -81,6 +84,21 @@ def _prediction(shown: Prediction) -> str:
     if shown.task.choices(tuple(shown.outputs.shape)) is not None:
         parts.append(_contradicted(shown))
     return _piece(*parts)
+
+
+@html.register
+def _disagreements(shown: Disagreements) -> str:
+    parts, rows = [paragraph(_first_line(shown), "facts")], shown.table
+    if rows and shows_pictures(shown.data):
+        images = zip(rows, map(png, images_at(shown.data, shown.rows)), strict=True)
+        each = [
+            Picture(f"sample {at}", int(at), label, said, answer, image)
+            for (at, label, answer, *said), image in images
+        ]
+        parts.append(part("strip", "Label, and what members say of it", each))
+    members = [f"member {n}" for n in range(len(shown.answers))]
+    headings = ["sample", "label", "ensemble", *members, *["text"] * bool(shown.texts)]
+    return _piece(*parts, table("Where members disagree most", headings, rows, words=3))
 
 
 @html.register

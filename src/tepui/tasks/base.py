@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from statistics import fmean
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -51,6 +51,8 @@ class Promise(NamedTuple):
     rule: Rule = "probability"
     seed: int | None = None
     calibration: Calibration | None = None  # of the probabilities that sets are of
+    per: Literal["class"] | None = None  # what is promised so much by itself
+    shifted: Tensor | None = None  # outputs of samples like those to come
 
 
 class Leading(NamedTuple):

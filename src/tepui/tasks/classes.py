@@ -33,6 +33,7 @@ from tepui.metrics import (
     ood_scores,
 )
 from tepui.metrics.chunks import regrouped, wide
+from tepui.metrics.conformal import density_ratio, ratio_weights
 from tepui.tasks.base import Losses, Nouns, Promise, Runs, Task
 from tepui.tasks.prediction import Held, calibrated, rows_of
 from tepui.tasks.probabilities import (
@@ -169,7 +170,8 @@ class ClassPrediction(ProbablePrediction):
             raise AttributeError("sets")  # worded by __getattr__
         rule = f"be {conformity.rule!r}, for which the sets were made"
         require(self.rule == conformity.rule, "rule", rule, self.rule)
-        return conformity.sets(self.probs)
+        weights = ratio_weights(conformity.ratio, self.outputs)
+        return conformity.sets(self.probs, weights)
 
     def losses(self, targets: Tensor) -> Tensor:
         """Return the negative log-likelihood of each sample, the mean of its parts."""
@@ -419,9 +421,14 @@ class Classes(ProbableTask):
         probs = ClassPrediction(
             changed, task=self, rule=promise.rule, joint=joint
         ).probs
-        rest = promise._asdict() | {"score": cast(SetScore, chosen)}
-        del rest["calibration"]
-        return ConformalSets.fit(probs, targets, **rest)
+        ratio = None
+        if promise.shifted is not None:
+            others, _ = calibrated(promise.shifted, promise.calibration)
+            ratio = density_ratio(changed, others)
+        rest = promise._asdict() | {"score": cast(SetScore, chosen), "ratio": ratio}
+        del rest["calibration"], rest["shifted"]
+        weights = ratio_weights(ratio, changed)
+        return ConformalSets.fit(probs, targets, weights=weights, **rest)
 
     def lesson(self, outputs: Tensor, temperature: float) -> tuple[Tensor, Loss]:
         """Return the mean of the members' probabilities at a temperature."""

@@ -318,8 +318,9 @@ class NumberTask(Task):
         self, outputs: Tensor, targets: Tensor, promise: Promise
     ) -> ConformalIntervals:
         """Return what makes intervals."""
-        rule = "be None for intervals, which draw nothing"
-        require(promise.seed is None, "seed", rule, promise.seed)
+        asked = {"seed": promise.seed, "per": promise.per, "shift": promise.shifted}
+        for name, given in asked.items():
+            require(given is None, name, "be None for intervals of numbers", "one")
         chosen = cast(IntervalScoreName, promise.score or self.conformal[0])
         one_of("score", chosen, self.conformal)
         predicted: Any = self.prediction(outputs)

@@ -211,6 +211,8 @@ class Run(RecordedRun, ShownInNotebooks):
         method: Literal["temperature", "vector", "isotonic", "none"] | None = None,
         coverage: float | None = None,
         score: Score | None = None,
+        per: Literal["class"] | None = None,
+        shift: Source | None = None,
         detectors: bool = False,
         rule: Literal["probability", "logit"] = "probability",
         batch_size: int = 1024,
@@ -230,6 +232,8 @@ class Run(RecordedRun, ShownInNotebooks):
             coverage: How often conformal sets or intervals are to hold the truth. One
                 half of the data is for them, the other for probabilities.
             score: As that of :meth:`tepui.Ensemble.conformal`.
+            per: As that of :meth:`tepui.Ensemble.conformal`.
+            shift: As that of :meth:`tepui.Ensemble.conformal`, read as the run's data.
             detectors: Fit detectors of unfamiliar features too.
             rule: How members are combined.
             batch_size: Samples that go through a member at once.
@@ -245,7 +249,8 @@ class Run(RecordedRun, ShownInNotebooks):
         learns = method != "none" or coverage is not None or detectors
         rule_of_none = "go with coverage or detectors if it is none"
         require(learns, "method", rule_of_none, method)
-        require(not score or coverage is not None, "score", "go with coverage", score)
+        for name, given in {"score": score, "per": per, "shift": shift}.items():
+            require(not given or coverage is not None, name, "go with coverage", given)
         of_test = held_out == "test"
         whole = self.part(data, train=False) if of_test else self.held_out(data)
         ensemble = self._placed(device)
@@ -263,7 +268,9 @@ class Run(RecordedRun, ShownInNotebooks):
         if chosen is not None:
             ensemble.calibrate(held, chosen, rule=rule, **how)
         if coverage is not None:
-            ensemble.conformal(promised, coverage, score, rule=rule, **how)
+            others = None if shift is None else self.samples(source=shift).data
+            sets: dict[str, Any] = {"rule": rule, "per": per, "shift": others}
+            ensemble.conformal(promised, coverage, score, **sets, **how)
         trained = self._learned(self.part(data, train=True)) if detectors else None
         if trained is not None:
             fitted = FeatureDetectors.fit(ensemble, trained, held_out=whole, **how)

@@ -61,6 +61,11 @@ def train(ensemble, path):
     tepui.training.train(ensemble, DATA, spec)
 
 
+def distil(ensemble, path):
+    how = {"epochs": 1, "progress": "none", "optimizer": tepui.SGD(lr=0.01)}
+    tepui.distil(ensemble, DATA, lambda: nn.Linear(4, 1), **how)
+
+
 def evaluate(ensemble, path):
     shifted, ood = {("same", 1): DATA}, {"far": Arrays(9 * X, DATA.targets)}
     found = tepui.evaluate(ensemble, DATA, shifted=shifted, ood=ood, out=path)
@@ -134,6 +139,7 @@ def push_to_hub(ensemble, path):
 WALKS = {
     "FeatureDetectors": detectors,
     "aggregations": refused(tepui.aggregations),
+    "distil": distil,
     "evaluate": evaluate,
     "export_ensemble": exported,
     "fit": fit,

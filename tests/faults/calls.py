@@ -332,6 +332,7 @@ RETURNED = {
     "tepui": "Aggregated Detection EpochRecord Evaluation GreedySoup OracleSelection "
     "Run Scores StoredLogits TrainingDiverged",
     "tepui.data": "Draws StoredArray",
+    "tepui.ensembles": "Disagreements",
     "tepui.evaluation": "ByClass LogitRuns PredictionCost Selective",
     "tepui.export": "Exported",
     "tepui.methods": "ActiveMembers CoupledBatch",

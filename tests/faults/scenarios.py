@@ -47,6 +47,7 @@ TIMES = (
     "environment",
     "sha256",
     "folder",
+    "branched_from",
     "generation",
     "cost",
     "memory",
@@ -88,19 +89,19 @@ def compare(folder: Path) -> None:
 
 def reproduce(folder: Path) -> None:
     """Make a panel of a paper, two ensembles at a time."""
-    words = ["--workers", "2", "--device", "cpu"]
-    _of_a_paper(folder, ["reproduce", "sharpbalance/figure7a", *words])
+    words = ["reproduce", "sharpbalance/figure7a", "--size", "smoke"]
+    main([*words, "--workers", "2", "--device", "cpu", *_places(folder)])
 
 
 def sweep(folder: Path) -> None:
     """Choose a hyperparameter."""
-    grid = ["--grid", "rho=0.05,0.2", "--workers", "1", "--set", "device=cpu"]
-    _of_a_paper(folder, ["sweep", "sharpbalance/figure7a", *grid])
+    words = ["sweep", *SMALL, "--method", "SAM", "--grid", "rho=0.05,0.2"]
+    words += ["--epochs", "2", "--workers", "1", "--set", "device=cpu"]
+    main([*words, *_places(folder)])
 
 
-def _of_a_paper(folder: Path, words: list[str]) -> None:
-    place = ["--out", f"{folder}/out", "--store", f"{folder}/store"]
-    main([*words, *place, "--size", "smoke", "--overwrite"])
+def _places(folder: Path) -> list[str]:
+    return ["--out", f"{folder}/out", "--store", f"{folder}/store", "--overwrite"]
 
 
 def started(folder: Path) -> None:

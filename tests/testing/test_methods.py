@@ -295,7 +295,7 @@ BROKEN = {
     Reading: r"read no value of a tensor in after_update",
     ReadingLate: "read no value of a tensor in gradient",
     Numbering: "name phases by strings, got 0",
-    Misleading: r"the same bits after 2 epochs of its prefix DeepEnsemble\(\)",
+    Misleading: r"the same bits after 2 epochs of its prefix DeepEnsemble\(",
     Wordless: "return a method and an epoch from prefix",
     Listing: "return a dict of tensors from start, got a list",
     Rebinding: "change weights and state in place.* got 6 of",

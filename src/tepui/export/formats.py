@@ -4,7 +4,7 @@ import io
 import json
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from typing import Any
 
@@ -20,6 +20,7 @@ Run = Callable[[Inputs], dict[str, Tensor]]
 """Runs what a file holds."""
 
 INPUT = "inputs"  # the name of an input that is no mapping
+OUTSIDE = "output."  # before the names of outputs, until no value inside has them
 DOCUMENT = "tepui.json"
 _LARGEST = 2**31 - 1  # bytes in one message of protobuf
 
@@ -57,6 +58,7 @@ def as_onnx(
     require(size < _LARGEST, "ensemble", rule, f"{size} bytes")
     inputs = _input_names(program)
     model = _onnx_model(program, inputs, names)
+    _name_outputs(model, names)
     _name_axes(model)
     _forget_sources(model)
     for name, text in about.items():
@@ -89,13 +91,24 @@ def _onnx_model(
                 dynamo=True,
                 verbose=False,
                 input_names=inputs,
-                output_names=outputs,
+                output_names=[f"{OUTSIDE}{name}" for name in outputs],
             )
     except Exception as error:
         rule = "consist of operations that ONNX has (torch has more)"
         raise refused(rule, error) from error
     assert exported is not None
     return exported.model_proto
+
+
+def _name_outputs(model: Any, names: Sequence[str]) -> None:
+    """Give outputs their names, which values inside of the graph may have, too."""
+    inside = {name: f"{name}.inside" for name in names}
+    renamed = inside | {f"{OUTSIDE}{name}": name for name in names}
+    for node in model.graph.node:
+        for values in (node.input, node.output):
+            values[:] = [renamed.get(name, name) for name in values]
+    for value in (*model.graph.output, *model.graph.initializer):
+        value.name = renamed.get(value.name, value.name)
 
 
 def _name_axes(model: Any) -> None:
